@@ -1,0 +1,111 @@
+"""The fleet file: which processes there are, and where they meet.
+
+Owns the shape of deploy/mlxcel.toml. A process finds its own section here and reads its
+settings from it; of the others it sees names and addresses only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from shared import rundir
+from shared.config import ConfigError, check_keys, entries, read_toml
+from shared.settings import WORKER_SETTINGS, GatewaySettings, SupervisorSettings
+
+_WORKER_KEYS = ("name", "kind", "address", "replicas", "memory_share")
+
+
+@dataclass(frozen=True)
+class WorkerEntry:
+    """One `[[workers]]` table.
+
+    Attributes:
+        index: position in the file; names the socket `w<index>.sock`.
+        address: `unix:PATH`, `HOST:PORT`, or empty for the socket in the run directory.
+        remote: true when another machine runs it: nothing here starts it.
+        memory_share: part of the device's memory, 0 to 1; 0 leaves it to the kind's default.
+        options: the settings of the worker's kind that the file gives.
+    """
+
+    index: int
+    name: str
+    kind: str
+    address: str
+    replicas: int
+    memory_share: float
+    options: Mapping[str, Any]
+
+    @property
+    def remote(self) -> bool:
+        """Whether the worker listens at an address of its own."""
+        return bool(self.address) and not self.address.startswith("unix:")
+
+    def addresses(self, run_directory: Path) -> tuple[str, ...]:
+        """Return the gRPC address of each replica."""
+        if self.address:
+            return tuple(part.strip() for part in self.address.split(","))
+        names = [f"w{self.index}.sock"]
+        names += [f"w{self.index}.{replica}.sock" for replica in range(1, self.replicas)]
+        return tuple(f"unix:{rundir.socket_path(run_directory, name)}" for name in names)
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """The whole file. `folder` is where relative paths in it start."""
+
+    folder: Path
+    gateway: Mapping[str, Any]
+    supervisor: Mapping[str, Any]
+    workers: tuple[WorkerEntry, ...]
+
+    def worker(self, name: str) -> WorkerEntry:
+        """Return the worker of that name.
+
+        Raises:
+            ConfigError: there is none; the message lists those there are.
+        """
+        for entry in self.workers:
+            if entry.name == name:
+                return entry
+        known = ", ".join(entry.name for entry in self.workers) or "none"
+        raise ConfigError(f"no worker named {name!r} in the fleet file; it lists: {known}")
+
+
+def load_fleet(path: Path) -> Fleet:
+    """Read and check a fleet file.
+
+    Raises:
+        ConfigError: what is wrong, in one line.
+    """
+    table = read_toml(path)
+    check_keys(table, ("gateway", "supervisor", "workers"), str(path))
+    gateway, supervisor = table.get("gateway", {}), table.get("supervisor", {})
+    check_keys(gateway, (entry.name for entry in entries(GatewaySettings)), "gateway")
+    check_keys(supervisor, (entry.name for entry in entries(SupervisorSettings)), "supervisor")
+    workers = tuple(_worker(index, item) for index, item in enumerate(table.get("workers", [])))
+    names = [entry.name for entry in workers]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"workers: two are named {name!r}")
+    return Fleet(path.resolve().parent, gateway, supervisor, workers)
+
+
+def _worker(index: int, item: Mapping[str, Any]) -> WorkerEntry:
+    where = f"workers[{index}]"
+    kind = str(item.get("kind", "text"))
+    if kind not in WORKER_SETTINGS:
+        known = ", ".join(WORKER_SETTINGS)
+        raise ConfigError(f"{where}.kind: {kind!r} is not one of {known}")
+    options = {key: value for key, value in item.items() if key not in _WORKER_KEYS}
+    check_keys(options, (entry.name for entry in entries(WORKER_SETTINGS[kind])), where)
+    name = str(item.get("name", kind))
+    replicas, share = item.get("replicas", 1), item.get("memory_share", 0.0)
+    if not isinstance(replicas, int) or not 1 <= replicas <= 64:
+        raise ConfigError(f"{where}.replicas: {replicas!r} is not a number from 1 to 64")
+    if not isinstance(share, int | float) or not 0 <= share <= 1:
+        raise ConfigError(f"{where}.memory_share: {share!r} is not between 0 and 1")
+    address = str(item.get("address", ""))
+    return WorkerEntry(index, name, kind, address, replicas, float(share), options)

@@ -1,0 +1,22 @@
+"""Log lines of every process: one line each, to stderr, with the process's name.
+
+Runs anywhere. Secrets and prompts are never passed to it.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+
+def set_up(process: str, level: str) -> None:
+    """Send log records to stderr as `time level process logger: message key=value`."""
+    handler = logging.StreamHandler(sys.stderr)
+    line = f"%(asctime)s %(levelname).1s {process} %(name)s: %(message)s"
+    handler.setFormatter(logging.Formatter(line, datefmt="%H:%M:%S"))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    # These log every request or retry at info.
+    for name in ("aiohttp.access", "httpx", "filelock", "asyncio"):
+        logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
