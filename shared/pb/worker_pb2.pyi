@@ -62,7 +62,6 @@ class ModelCard(_message.Message):
     REASONING_FIELD_NUMBER: _builtins.int
     MODALITIES_FIELD_NUMBER: _builtins.int
     DEFAULT_SAMPLING_JSON_FIELD_NUMBER: _builtins.int
-    MAX_QUEUE_DEPTH_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The id clients use and see, e.g. "SmolLM2-135M-Instruct"."""
     kind: _builtins.str
@@ -98,8 +97,6 @@ class ModelCard(_message.Message):
     reasoning: _builtins.bool
     default_sampling_json: _builtins.str
     """Sampling defaults of this worker, as JSON of the reference's /props."""
-    max_queue_depth: _builtins.int
-    """Requests that may wait in the worker and the gateway together."""
     @_builtins.property
     def aliases(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Further names that resolve to this worker."""
@@ -135,11 +132,10 @@ class ModelCard(_message.Message):
         reasoning: _builtins.bool = ...,
         modalities: _abc.Iterable[_common_pb2.Media.Kind.ValueType] | None = ...,
         default_sampling_json: _builtins.str = ...,
-        max_queue_depth: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["aliases", b"aliases", "bos_token", b"bos_token", "chat_template", b"chat_template", "context_tokens", b"context_tokens", "created_unix_s", b"created_unix_s", "default_sampling_json", b"default_sampling_json", "eos_token", b"eos_token", "eos_token_ids", b"eos_token_ids", "kind", b"kind", "max_batch_size", b"max_batch_size", "max_queue_depth", b"max_queue_depth", "modalities", b"modalities", "model_type", b"model_type", "name", b"name", "parameters", b"parameters", "path", b"path", "quantization_bits", b"quantization_bits", "reasoning", b"reasoning", "slots", b"slots", "tool_call_format", b"tool_call_format", "trained_context_tokens", b"trained_context_tokens", "vocab_tokens", b"vocab_tokens", "weight_bytes", b"weight_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["aliases", b"aliases", "bos_token", b"bos_token", "chat_template", b"chat_template", "context_tokens", b"context_tokens", "created_unix_s", b"created_unix_s", "default_sampling_json", b"default_sampling_json", "eos_token", b"eos_token", "eos_token_ids", b"eos_token_ids", "kind", b"kind", "max_batch_size", b"max_batch_size", "modalities", b"modalities", "model_type", b"model_type", "name", b"name", "parameters", b"parameters", "path", b"path", "quantization_bits", b"quantization_bits", "reasoning", b"reasoning", "slots", b"slots", "tool_call_format", b"tool_call_format", "trained_context_tokens", b"trained_context_tokens", "vocab_tokens", b"vocab_tokens", "weight_bytes", b"weight_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

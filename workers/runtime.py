@@ -1,0 +1,66 @@
+"""What a worker process asks of the machine: device, memory limits, memory readings.
+
+The only module of workers/ that may branch on the platform. Called on the thread that owns the
+model, since MLX objects and streams belong to the thread that made them.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from dataclasses import dataclass
+
+import mlx.core as mx
+
+# Freed buffers kept for reuse. Beyond a few hundred MB they gain nothing and look like a leak.
+_POOL_BYTES = 512 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Device:
+    """The device this process computes on.
+
+    Attributes:
+        name: for the log.
+        memory_bytes: what the process may use: its share of the device.
+    """
+
+    name: str
+    memory_bytes: int
+
+
+def set_up(share: float) -> Device:
+    """Choose the device and set MLX's limits.
+
+    Args:
+        share: part of the device's memory this worker may use, 0 to 1.
+
+    On Metal the whole is the recommended working set; elsewhere half of the machine's RAM, since
+    gateway, tokenizers and the page cache live there too.
+    """
+    if mx.metal.is_available():
+        info = mx.device_info()
+        total = int(info["max_recommended_working_set_size"])
+        memory_bytes = int(total * share)
+        mx.set_wired_limit(memory_bytes)
+        name = str(info.get("device_name", "Metal"))
+    else:
+        mx.set_default_device(mx.cpu)
+        memory_bytes = int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 0.5 * share)
+        name = "CPU"
+    mx.set_cache_limit(min(_POOL_BYTES, memory_bytes // 8))
+    return Device(name, memory_bytes)
+
+
+def rss_bytes() -> int:
+    """Return the resident set of this process, now.
+
+    Without /proc (macOS) it is the peak, the only figure the standard library has there.
+    """
+    try:
+        with open("/proc/self/statm", encoding="ascii") as statm:
+            return int(statm.read().split()[1]) * resource.getpagesize()
+    except OSError:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024

@@ -1,0 +1,1 @@
+"""Text worker: one mlx-lm model, continuous batching, one engine thread."""

@@ -1,0 +1,103 @@
+"""Token ids to bytes.
+
+Owns the table of every token's bytes and which tokens are control tokens. Text is assembled
+from bytes, so a character split over tokens is whole as soon as its last byte is there,
+whatever the tokenizer's own decoder does about spaces. Immutable after construction.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any
+
+_BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+# SentencePiece writes a space as U+2581.
+_SPACE_MARK = "\u2581"
+
+
+class Vocabulary:
+    """The bytes of each token of a tokenizer.
+
+    Args:
+        tokenizer: a transformers tokenizer.
+        size: number of rows of the model's output; ids past the tokenizer's own are empty.
+
+    Attributes:
+        pieces: bytes per id; a control token's are its name.
+        control_ids: special tokens, which are not part of the text.
+        strips_first_space: the decoder drops the space before the first word of a text.
+    """
+
+    def __init__(self, tokenizer: Any, size: int) -> None:
+        decoder = _decoder_types(tokenizer)
+        added = tokenizer.added_tokens_decoder
+        names = tokenizer.convert_ids_to_tokens(list(range(min(len(tokenizer), size))))
+        to_bytes = _reader(tokenizer, decoder)
+        pieces = [to_bytes(index, name) for index, name in enumerate(names)]
+        for index, token in added.items():
+            if index < len(pieces):
+                pieces[index] = str(token.content).encode()
+        pieces.extend(b"" for _ in range(size - len(pieces)))
+        self.pieces: Sequence[bytes] = pieces
+        self.control_ids = frozenset(i for i, token in added.items() if token.special)
+        self.strips_first_space = "Strip" in decoder
+
+    def __len__(self) -> int:
+        return len(self.pieces)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the text of ids, control tokens included, bad bytes as U+FFFD."""
+        return b"".join(self.pieces[index] for index in ids).decode("utf-8", "replace")
+
+
+def _decoder_types(tokenizer: Any) -> set[str]:
+    """Return the types of the decoder's parts, e.g. {"ByteLevel"} or {"ByteFallback", …}."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None or backend.decoder is None:
+        return set()
+    state = json.loads(backend.decoder.__getstate__())
+    parts = state.get("decoders", [state])
+    return {str(part["type"]) for part in parts}
+
+
+def _reader(tokenizer: Any, decoder: set[str]) -> Any:
+    """Return the function (id, name) → bytes that fits the tokenizer's decoder."""
+    if "ByteLevel" in decoder:
+        return lambda _, name: _byte_level(name)
+    if decoder & {"ByteFallback", "Metaspace", "Replace"}:
+        return lambda _, name: _sentence_piece(name)
+    # Decoders we have no rule for (WordPiece, tiktoken in Python): ask the tokenizer itself.
+    return lambda index, _: tokenizer.decode([index]).encode()
+
+
+def _byte_level(name: str | None) -> bytes:
+    table = _byte_alphabet()
+    out = bytearray()
+    for character in name or "":
+        byte = table.get(character)
+        out += character.encode() if byte is None else bytes((byte,))
+    return bytes(out)
+
+
+def _sentence_piece(name: str | None) -> bytes:
+    match = _BYTE_TOKEN.fullmatch(name or "")
+    if match:
+        return bytes.fromhex(match[1])
+    return (name or "").replace(_SPACE_MARK, " ").encode()
+
+
+@lru_cache(maxsize=1)
+def _byte_alphabet() -> dict[str, int]:
+    """Return GPT-2's printable stand-in of each byte.
+
+    Source: openai/gpt-2, src/encoder.py, bytes_to_unicode: printable Latin-1 bytes stand for
+    themselves, the others for U+0100 onwards in order.
+    """
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    hidden = [byte for byte in range(256) if byte not in printable]
+    table = {chr(byte): byte for byte in printable}
+    table.update({chr(0x100 + index): byte for index, byte in enumerate(hidden)})
+    return table
