@@ -41,7 +41,7 @@ class Declaration:
     parse: Callable[[str], Any] | None
 
 
-def setting(
+def setting(  # noqa: PLR0913 - a declaration has this many facets
     default: Any,
     help: str,  # noqa: A002 - the word argparse uses
     *,
