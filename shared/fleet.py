@@ -6,6 +6,7 @@ settings from it; of the others it sees names and addresses only.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,11 +87,24 @@ def load_fleet(path: Path) -> Fleet:
     check_keys(gateway, (entry.name for entry in entries(GatewaySettings)), "gateway")
     check_keys(supervisor, (entry.name for entry in entries(SupervisorSettings)), "supervisor")
     workers = tuple(_worker(index, item) for index, item in enumerate(table.get("workers", [])))
-    names = [entry.name for entry in workers]
-    for name in names:
-        if names.count(name) > 1:
-            raise ConfigError(f"workers: two are named {name!r}")
+    _check_names(workers)
     return Fleet(path.resolve().parent, gateway, supervisor, workers)
+
+
+def _check_names(workers: tuple[WorkerEntry, ...]) -> None:
+    """Refuse names that can't be those of processes: a Procfile takes letters, digits, _ and -."""
+    taken = {"gateway"}
+    for index, entry in enumerate(workers):
+        if re.fullmatch(r"[A-Za-z0-9_-]+", entry.name) is None:
+            raise ConfigError(
+                f"workers[{index}].name: {entry.name!r} has other characters than "
+                "letters, digits, _ and -"
+            )
+        replicas = {f"{entry.name}_{replica}" for replica in range(1, entry.replicas)}
+        for name in sorted({entry.name, *replicas}):
+            if name in taken:
+                raise ConfigError(f"workers[{index}]: another process is named {name!r}")
+            taken.add(name)
 
 
 def _worker(index: int, item: Mapping[str, Any]) -> WorkerEntry:

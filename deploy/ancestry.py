@@ -1,0 +1,71 @@
+"""Whether whoever started this process still lives.
+
+macOS has no signal for a parent's death, so it is polled. Two cases are not plain: launchd is
+process 1 and never goes, and honcho starts every command from a helper process that ignores
+signals and outlives honcho itself, so the helper's own parent has to be watched as well.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+# honcho, environ.py, expand_processes.
+HONCHO_ENV: Final = "HONCHO_PROCESS_NAME"
+
+
+class Ancestry:
+    """Remembers who started this process.
+
+    Args:
+        environ: tells whether that is honcho.
+    """
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._parent = os.getppid()
+        self._starter = find_parent(self._parent) if HONCHO_ENV in environ else None
+
+    def is_gone(self) -> bool:
+        """Return whether this process has been left alone. Cheap enough for a poll."""
+        if os.getppid() != self._parent:
+            return True
+        return self._starter is not None and not _is_child(self._parent, self._starter)
+
+
+def find_parent(pid: int) -> int | None:
+    """Return the parent of any process, or None when it can't be told."""
+    found = _read_parent(pid)
+    if found is not None:
+        return found
+    command = ["ps", "-o", "ppid=", "-p", str(pid)]
+    try:
+        answer = subprocess.run(command, check=False, capture_output=True, text=True).stdout
+    except FileNotFoundError:
+        return None
+    return int(answer) if answer.strip().isdigit() else None
+
+
+def _read_parent(pid: int) -> int | None:
+    """Return the fourth field of /proc/PID/stat; the second, a name, may hold spaces: proc(5)."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return None
+    return int(text.rpartition(")")[2].split()[1])
+
+
+def _is_child(pid: int, parent: int) -> bool:
+    """Return whether `pid` still has that parent; without /proc, whether the parent lives."""
+    found = _read_parent(pid)
+    if found is not None:
+        return found == parent
+    try:
+        os.kill(parent, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,65 @@
+"""Which processes a fleet is made of, and their command lines.
+
+The one owner of that: the Procfile, `mlxcel-server` and the launchd files all render what
+`plan` returns. Pure.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from collections.abc import Iterable
+from pathlib import Path
+
+from shared.fleet import Fleet, WorkerEntry
+
+_HEADER = """\
+# The processes of the default fleet, deploy/mlxcel.toml; `make docs` writes this file.
+# Each line runs under a supervisor, since honcho ends everything when one process exits.
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Process:
+    """One supervised process."""
+
+    name: str
+    command: tuple[str, ...]
+
+    @property
+    def line(self) -> str:
+        """For a shell, which steps aside so that signals reach the supervisor itself."""
+        return f"exec {shlex.join(self.command)}"
+
+
+def plan(fleet: Fleet, python: str, config: Path) -> tuple[Process, ...]:
+    """Return the processes of a fleet that run on this machine: the gateway first.
+
+    Args:
+        python: interpreter to run them with.
+        config: the fleet file, as they are to find it.
+    """
+    processes = [_supervised("gateway", python, config, "gateway")]
+    for entry in fleet.workers:
+        if not entry.remote:
+            processes += _plan_worker(entry, python, config)
+    return tuple(processes)
+
+
+def _plan_worker(entry: WorkerEntry, python: str, config: Path) -> Iterable[Process]:
+    module = f"workers.{entry.kind}"
+    yield _supervised(entry.name, python, config, module, "--name", entry.name)
+    for replica in range(1, entry.replicas):
+        more = ("--name", entry.name, "--replica", str(replica))
+        yield _supervised(f"{entry.name}_{replica}", python, config, module, *more)
+
+
+def _supervised(name: str, python: str, config: Path, module: str, *more: str) -> Process:
+    where = ("--config", str(config))
+    supervisor = (python, "-m", "deploy.supervise", "--name", name, *where)
+    return Process(name, (*supervisor, "--", python, "-m", module, *where, *more))
+
+
+def render_procfile(processes: Iterable[Process]) -> str:
+    """Return the text of a Procfile."""
+    return _HEADER + "".join(f"{process.name}: {process.line}\n" for process in processes)
