@@ -42,6 +42,8 @@ class Output:
 
     def feed(self, token: int, info: pb.TokenInfo | None = None) -> list[pb.Event]:
         """Take one sampled id and return the events it gives."""
+        if info is not None:
+            self._name(info)
         text = ""
         if token not in self._vocabulary.control_ids:
             text = self._stop.feed(self._trim(self._decode(token)))
@@ -57,6 +59,11 @@ class Output:
         if self._open:
             events.append(pb.Event(block_stop=pb.BlockStop()))
         return events
+
+    def _name(self, info: pb.TokenInfo) -> None:
+        """Fill in the bytes of a token and of its alternatives."""
+        for entry in (info, *info.top):
+            entry.text = self._vocabulary.pieces[entry.id]
 
     def _decode(self, token: int) -> str:
         return self._decoder.decode(self._vocabulary.pieces[token])

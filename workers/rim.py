@@ -1,0 +1,36 @@
+"""The rim of a worker's RPCs: every failure leaves as a typed error.
+
+The only place in workers/ besides the engine thread where any exception is caught.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import grpc.aio
+
+from shared.errors import ServiceError, abort
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+Method = Callable[[Any, Any, grpc.aio.ServicerContext], Awaitable[T]]
+
+
+def rim(method: Method[T]) -> Method[T]:
+    """Wrap a unary RPC method of a servicer."""
+
+    @functools.wraps(method)
+    async def wrapped(self: Any, request: Any, context: grpc.aio.ServicerContext) -> T:
+        try:
+            return await method(self, request, context)
+        except ServiceError as error:
+            failure = error
+        except Exception:
+            log.exception("%s failed", method.__name__)
+            failure = ServiceError("internal", "The worker failed.")
+        await abort(context, failure)
+
+    return wrapped

@@ -1,0 +1,231 @@
+"""A text worker process: `python -m workers.text --config FLEET --name NAME`.
+
+Reads its own section of the fleet file, takes its lock, opens its socket, loads the model on the
+engine thread and serves until it is told to stop, its supervisor is gone, or a step fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import os
+import secrets
+import sys
+from pathlib import Path
+
+from shared import lifecycle, logs, rundir
+from shared.config import ConfigError, add_arguments, resolve
+from shared.fleet import Fleet, WorkerEntry, load_fleet
+from shared.pb import text_pb2_grpc
+from shared.rpc import WorkerServer
+from shared.settings import GatewaySettings, TextSettings
+from workers import runtime
+from workers.text import model as models
+from workers.text.engine import Engine, Frames, Stop
+from workers.text.intake import Intake
+from workers.text.loop import default_rule
+from workers.text.prompt import Prompter
+from workers.text.service import Ready, TextService
+
+log = logging.getLogger("worker")
+
+MIN_SLOT_CONTEXT_TOKENS = 512
+_LOCK_TIMEOUT_S = 5.0
+_FLUSH_S = 0.3
+_DEFAULT_SHARE = 0.6
+
+
+class Worker:
+    """The parts of one process and how they end. Lives on the event loop."""
+
+    def __init__(self, settings: TextSettings, entry: WorkerEntry, folder: Path, address: str):
+        self._settings = settings
+        self._entry = entry
+        self._folder = folder
+        self._loop = asyncio.get_running_loop()
+        self._stopping = asyncio.Event()
+        self._exit_code = 0
+        device = runtime.set_up(entry.memory_share or _DEFAULT_SHARE)
+        log.info("computing on %s, %d MB of memory", device.name, device.memory_bytes >> 20)
+        self._engine = Engine(self._load, settings.parallel, settings.prefill_chunk, self)
+        self._service = TextService(self._engine, secrets.token_hex(8), device.memory_bytes)
+        self._server = WorkerServer(address, "mlxcel.v1.Text")
+        text_pb2_grpc.add_TextServicer_to_server(self._service, self._server.server)
+
+    async def run(self) -> int:
+        """Serve until the end; return the exit code."""
+        lifecycle.on_stop_signals(self._loop, self._stopping.set)
+        orphaned = lambda: self._loop.call_soon_threadsafe(self._stopping.set)  # noqa: E731
+        beat = lifecycle.Beat(self._engine.step_age_s, orphaned)
+        beat.start()
+        await self._server.start()
+        self._engine.thread.start()
+        await self._stopping.wait()
+        self._service.draining = True
+        self._engine.put(Stop())
+        await self._server.stop(_FLUSH_S)
+        beat.stop()
+        return self._exit_code
+
+    # --------------------------------------------------- on the engine thread
+
+    def _load(self) -> models.TextModel:
+        settings = self._settings
+        path = models.locate(settings.model, self._folder, settings)
+        model = models.load(path)
+        models.warm_up(model)
+        return model
+
+    def ready(self, model: models.TextModel) -> None:
+        """Part of `Listener`."""
+        self._loop.call_soon_threadsafe(self._announce, model)
+
+    def publish(self, step: int, frames: Frames) -> None:
+        """Part of `Listener`."""
+        self._loop.call_soon_threadsafe(self._service.outbox.deliver, step, frames)
+
+    def ended(self, failure: BaseException | None) -> None:
+        """Part of `Listener`."""
+        if isinstance(failure, lifecycle.PermanentError):
+            lifecycle.exit_permanently(str(failure))
+        if failure is not None:
+            log.error("the engine ended: %s", failure)
+            self._exit_code = lifecycle.EXIT_RESTART
+        self._loop.call_soon_threadsafe(self._stopping.set)
+
+    # ------------------------------------------------------ on the event loop
+
+    def _announce(self, model: models.TextModel) -> None:
+        settings = self._settings
+        slots = settings.parallel if model.batches else 1
+        context_tokens = slot_context(settings, model.context_tokens)
+        if slots < settings.parallel:
+            log.warning("%s can't be batched: one sequence at a time", model.config["model_type"])
+        template, kwargs = read_template(settings, self._folder)
+        prompter = Prompter(model.tokenizer, template, kwargs)
+        names = settings.alias or (model.path.name,)
+        card = models.describe(
+            model,
+            names[0],
+            (*names[1:], self._entry.name, model.path.name),
+            settings.parallel,
+            context_tokens,
+            {},
+        )
+        card.chat_template = prompter.template
+        intake = Intake(model, prompter, settings, context_tokens)
+        self._service.ready = Ready(model, card, prompter, intake)
+        self._ready_task = self._loop.create_task(self._server.set_ready(ready=True))
+        log.info("%s is ready: %d slots of %d tokens", card.name, slots, context_tokens)
+
+
+def slot_context(settings: TextSettings, trained_tokens: int) -> int:
+    """Return the context of one slot: the part of --ctx-size, or what the model knows."""
+    if settings.ctx_size <= 0:
+        return trained_tokens
+    part = max(MIN_SLOT_CONTEXT_TOKENS, settings.ctx_size // settings.parallel)
+    return min(part, trained_tokens)
+
+
+def read_template(settings: TextSettings, folder: Path) -> tuple[str | None, dict[str, object]]:
+    """Return the chat template given by file, and the default template variables.
+
+    Raises:
+        ConfigError: either can't be read.
+    """
+    kwargs: object = {}
+    if settings.chat_template_kwargs:
+        try:
+            kwargs = json.loads(settings.chat_template_kwargs)
+        except ValueError as failure:
+            raise ConfigError(f"--chat-template-kwargs: {failure}") from None
+        if not isinstance(kwargs, dict):
+            raise ConfigError("--chat-template-kwargs: not a JSON object")
+    if not settings.chat_template_file:
+        return None, dict(kwargs)  # type: ignore[call-overload]
+    path = folder / Path(settings.chat_template_file).expanduser()
+    try:
+        return path.read_text(encoding="utf-8"), dict(kwargs)  # type: ignore[call-overload]
+    except (OSError, UnicodeDecodeError) as failure:
+        raise ConfigError(f"--chat-template-file: {failure}") from None
+
+
+def check(settings: TextSettings, folder: Path) -> None:
+    """Refuse settings that can't work before anything heavy starts.
+
+    Raises:
+        ConfigError: what is wrong.
+    """
+    if not 1 <= settings.parallel <= 256:
+        raise ConfigError(f"--parallel: {settings.parallel} is not between 1 and 256")
+    if settings.prefill_chunk < 1:
+        raise ConfigError("--prefill-chunk-size: must be at least 1")
+    try:
+        default_rule(settings.loop_detection, "")
+    except ValueError as failure:
+        raise ConfigError(f"--loop-detection: {failure}") from None
+    read_template(settings, folder)
+
+
+def lock_address(address: str) -> None:
+    """Make sure that no other process listens on a unix socket path.
+
+    Raises:
+        PermanentError: one does.
+    """
+    if not address.startswith("unix:"):
+        return
+    path = Path(address.removeprefix("unix:"))
+    if not rundir.Lock(path.with_suffix(".lock")).acquire(_LOCK_TIMEOUT_S):
+        raise lifecycle.PermanentError(
+            f"another worker serves {path}; stop the server that runs on this port"
+        )
+
+
+def parse_arguments(argv: list[str]) -> argparse.Namespace:
+    """Return the command line."""
+    parser = argparse.ArgumentParser(prog="python -m workers.text", description=__doc__)
+    parser.add_argument("--config", type=Path, required=True, help="fleet file")
+    parser.add_argument("--name", default="text", help="which worker of the fleet to be")
+    parser.add_argument("--replica", type=int, default=0, help="which of its replicas")
+    add_arguments(parser, (TextSettings,))
+    return parser.parse_args(argv)
+
+
+def read_fleet(arguments: argparse.Namespace) -> tuple[Fleet, WorkerEntry, TextSettings, str]:
+    """Return this worker's place in the fleet, its settings and its address."""
+    fleet = load_fleet(arguments.config)
+    entry = fleet.worker(arguments.name)
+    settings = resolve(TextSettings, arguments, os.environ, entry.options, entry.name)
+    none = argparse.Namespace()
+    port = resolve(GatewaySettings, none, os.environ, fleet.gateway, "gateway").port
+    addresses = entry.addresses(rundir.open_run_directory(port))
+    if not 0 <= arguments.replica < len(addresses):
+        raise ConfigError(f"--replica: {entry.name} has {len(addresses)} replicas")
+    return fleet, entry, settings, addresses[arguments.replica]
+
+
+async def _serve(fleet: Fleet, entry: WorkerEntry, settings: TextSettings, address: str) -> int:
+    return await Worker(settings, entry, fleet.folder, address).run()
+
+
+def main() -> None:
+    """Run the process."""
+    arguments = parse_arguments(sys.argv[1:])
+    try:
+        fleet, entry, settings, address = read_fleet(arguments)
+        logs.set_up(entry.name, settings.log_level)
+        check(settings, fleet.folder)
+        lock_address(address)
+    except (ConfigError, rundir.RunDirectoryError, lifecycle.PermanentError) as failure:
+        lifecycle.exit_permanently(str(failure))
+    code = asyncio.run(_serve(fleet, entry, settings, address))
+    # A thread that still computes must not hold the process up.
+    logging.shutdown()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,209 @@
+"""The rows that decode together, over mlx-lm's cache classes.
+
+Owns the arrays: the batch's cache, the tokens in flight, prefill of single rows, and rows coming
+and going. Knows nothing of requests waiting or of text. Everything runs on the engine thread.
+
+A step has three parts, so that the processor is never idle while Python works: `build` makes the
+graph of the next forward pass while the last one computes, `collect` waits for its tokens, and
+`launch` samples the next ones and starts computing them.
+
+Each prompt is prefilled alone, in a cache of its own: its keys and values don't depend on what
+else runs, and a long one costs nobody its padding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Rows
+from dataclasses import dataclass
+from typing import Any
+
+import mlx.core as mx
+
+from shared.pb import text_pb2 as pb
+from workers.text import penalty
+from workers.text.logprob import Logprob
+from workers.text.model import TextModel
+from workers.text.sampling import Sampler
+from workers.text.sequence import Sequence
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """One token of one sequence."""
+
+    sequence: Sequence
+    token: int
+    info: pb.TokenInfo | None
+
+
+class Batch:
+    """Rows of one model.
+
+    Attributes:
+        rows: the sequences that decode, in row order.
+    """
+
+    def __init__(self, model: TextModel) -> None:
+        self._model = model
+        self.rows: list[Sequence] = []
+        self._cache: list[Any] = []
+        self._tokens: mx.array | None = None
+        self._logprob: Logprob | None = None
+        self._logits: mx.array | None = None
+        self._sampler: Sampler | None = None
+        # Leading rows whose token in flight has not been returned; rows that joined since bring
+        # a token that has.
+        self._due = 0
+
+    # -------------------------------------------------------------- the step
+
+    def build(self) -> None:
+        """Make the graph of the next forward pass; nothing is computed yet."""
+        if self.rows and self._logits is None:
+            assert self._tokens is not None
+            self._logits = self._model.forward(self._tokens[:, None], self._cache)
+
+    def collect(self) -> list[Sampled]:
+        """Wait for the tokens in flight and return them, one per row that was launched."""
+        if not self._due:
+            return []
+        assert self._tokens is not None
+        sampled = _sampled(self.rows[: self._due], self._tokens, self._logprob)
+        self._due, self._logprob = 0, None
+        return sampled
+
+    def launch(self) -> None:
+        """Sample from the forward pass that `build` made, and start computing it."""
+        if not self.rows:
+            return
+        self.build()
+        assert self._logits is not None
+        self._tokens, self._logprob = self._sample(self._logits, self.rows, self._row_sampler())
+        self._logits, self._due = None, len(self.rows)
+        mx.async_eval(self._tokens, *(self._logprob.arrays if self._logprob else ()))
+
+    def _row_sampler(self) -> Sampler:
+        if self._sampler is None:
+            self._sampler = self._make_sampler(self.rows)
+        return self._sampler
+
+    def _make_sampler(self, rows: Rows[Sequence]) -> Sampler:
+        rules = [row.sampling for row in rows]
+        seeds = [row.request.sampling.seed for row in rows]
+        return Sampler(rules, seeds, self._model.vocab_tokens, self._model.keep_ids)
+
+    def _sample(
+        self, logits: mx.array, rows: Rows[Sequence], sampler: Sampler
+    ) -> tuple[mx.array, Logprob | None]:
+        if any(row.penalty.active for row in rows):
+            contexts = [row.feed if row.penalty.active else () for row in rows]
+            logits = penalty.apply(logits, [row.penalty for row in rows], contexts)
+        tokens = sampler.sample(logits, [len(row.ids) for row in rows])
+        return tokens, Logprob.of(logits, tokens, [row.logprobs for row in rows])
+
+    # --------------------------------------------------------------- prefill
+
+    def prefill(self, sequence: Sequence, limit_tokens: int) -> int:
+        """Feed up to `limit_tokens` of a sequence's prompt; return how many were fed.
+
+        Once nothing is left to feed, the sequence has its first token in `sequence.pending`,
+        being computed.
+        """
+        if sequence.cache is None:
+            sequence.cache = self._model.make_cache()
+        chunk = sequence.feed[sequence.fed_tokens :][:limit_tokens]
+        logits = self._model.forward(mx.array([chunk]), sequence.cache)
+        sequence.fed_tokens += len(chunk)
+        if sequence.fed_tokens < len(sequence.feed):
+            mx.eval([cache.state for cache in sequence.cache])
+            return len(chunk)
+        sampler = self._make_sampler([sequence])
+        sequence.pending, sequence.pending_logprob = self._sample(logits, [sequence], sampler)
+        mx.async_eval(sequence.pending, [cache.state for cache in sequence.cache])
+        return len(chunk)
+
+    def first(self, sequence: Sequence) -> Sampled:
+        """Wait for the token that `prefill` began to compute."""
+        assert sequence.pending is not None
+        return _sampled([sequence], sequence.pending, sequence.pending_logprob)[0]
+
+    # ------------------------------------------------------- rows come and go
+
+    def join(self, sequences: Rows[Sequence]) -> None:
+        """Add rows whose cache and pending token are at hand; after a launch, before a build."""
+        assert self._logits is None
+        for sequence in sequences:
+            assert sequence.cache is not None and sequence.pending is not None
+            self._merge(sequence.cache)
+            tokens = [sequence.pending] if self._tokens is None else [self._tokens, sequence.pending]
+            self._tokens = mx.concatenate(tokens)
+            self.rows.append(sequence)
+            sequence.cache = sequence.pending = sequence.pending_logprob = None
+            self._sampler = None
+
+    def _merge(self, cache: list[Any]) -> None:
+        if not self._model.batches:
+            self._cache = cache
+            return
+        single = [part.merge([part]) for part in cache]
+        if self._cache:
+            for mine, other in zip(self._cache, single, strict=True):
+                mine.extend(other)
+        else:
+            self._cache = single
+
+    def drop(self, ended: Rows[Sequence]) -> None:
+        """Take rows out for good."""
+        gone = {id(sequence) for sequence in ended}
+        keep = [index for index, row in enumerate(self.rows) if id(row) not in gone]
+        if len(keep) < len(self.rows):
+            self._keep(keep)
+
+    def take(self, sequence: Sequence) -> None:
+        """Take a row out with its cache and its next token, to be joined again later.
+
+        Its cache is never trimmed: on a wrapped sliding window or a recurrent state that would
+        silently give wrong text. Call it right after `collect`, before the next build.
+        """
+        assert self._logits is None and self._tokens is not None and not self._due
+        index = self.rows.index(sequence)
+        sequence.cache = self._extract(index)
+        sequence.pending = self._tokens[index : index + 1]
+        # Without this the parked row would keep the whole batch's buffers alive.
+        mx.eval(sequence.pending, [part.state for part in sequence.cache])
+        self._keep([row for row in range(len(self.rows)) if row != index])
+
+    def _extract(self, index: int) -> list[Any]:
+        if not self._model.batches:
+            return self._cache
+        return [part.extract(index) for part in self._cache]
+
+    def _keep(self, keep: list[int]) -> None:
+        assert self._logprob is None
+        self.rows = [self.rows[index] for index in keep]
+        self._sampler = None
+        self._due = sum(index < self._due for index in keep)
+        if not keep:
+            self._cache, self._tokens, self._logits = [], None, None
+            return
+        for part in self._cache:
+            part.filter(keep)
+        index = mx.array(keep)
+        assert self._tokens is not None
+        self._tokens = self._tokens[index]
+        if self._logits is not None:
+            self._logits = self._logits[index]
+
+    @property
+    def kv_bytes(self) -> int:
+        """Bytes of the batch's cache."""
+        return sum(part.nbytes for part in self._cache)
+
+
+def _sampled(
+    rows: Rows[Sequence], tokens: mx.array, logprob: Logprob | None
+) -> list[Sampled]:
+    """Wait for tokens and return them with their log-probabilities."""
+    ids = tokens.tolist()
+    infos = logprob.read(ids[: len(rows)]) if logprob else [None] * len(rows)
+    return [Sampled(row, ids[i], infos[i]) for i, row in enumerate(rows)]

@@ -1,0 +1,330 @@
+"""The engine thread: one step after the other, for the whole batch.
+
+Owns the model and the loop that runs it. Requests come in through a queue, frames go out through
+one callback; nothing else crosses the thread's border but plain numbers for the heartbeat. An
+exception in a step fails every sequence with a typed error and ends the engine: MLX's state is
+unknown then, and a new process is the only safe place to go on.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from shared.errors import ServiceError
+from shared.pb import text_pb2 as pb, worker_pb2
+from workers.text.batch import Batch, Sampled
+from workers.text.model import TextModel
+from workers.text.scheduler import Scheduler
+from workers.text.sequence import Sequence
+
+log = logging.getLogger(__name__)
+
+Frames = dict[str, list[pb.SequenceFrame]]
+# While steps are short, text is worked out after the next step has been launched, so that the
+# processor does not wait for Python. Launching a long step can block for most of it (the CPU
+# backend's queue is short), and then the text of the last one must not wait behind it.
+_LAUNCH_FIRST_BELOW_S = 0.03
+_IDLE_WAIT_S = 0.5
+_SMOOTHING = 0.3
+
+
+@dataclass(frozen=True)
+class Submit:
+    """A sequence to be queued."""
+
+    sequence: Sequence
+
+
+@dataclass(frozen=True)
+class Cancel:
+    """A request to be dropped; without a key, all of that gateway's."""
+
+    gateway_id: str
+    key: int | None = None
+
+
+@dataclass(frozen=True)
+class Stop:
+    """The end of the thread."""
+
+
+Command = Submit | Cancel | Stop
+
+
+class Listener(Protocol):
+    """Who hears from the engine. Every method is called on the engine thread."""
+
+    def ready(self, model: TextModel) -> None:
+        """The model is loaded; sequences are taken."""
+
+    def publish(self, step: int, frames: Frames) -> None:
+        """What a step did, per gateway id; without any when only the load has changed."""
+
+    def ended(self, failure: BaseException | None) -> None:
+        """The thread is about to end; with what ended it, unless it was told to stop."""
+
+
+class Engine:
+    """Runs sequences on one model.
+
+    Args:
+        load: makes the model; called on the engine thread.
+        slots: sequences that decode together.
+        chunk_tokens: prompt tokens of one step while nothing decodes.
+
+    Attributes:
+        step: number of the last finished step.
+        counters: since the start; they only grow.
+        kv_bytes: held by the batch's cache.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[], TextModel],
+        slots: int,
+        chunk_tokens: int,
+        listener: Listener,
+    ) -> None:
+        self._load = load
+        self._slots = slots
+        self._chunk_tokens = chunk_tokens
+        self._listener = listener
+        self._commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
+        self._sequences: dict[tuple[str, int], Sequence] = {}
+        self._loaded = False
+        self._alive_s = time.monotonic()
+        self._pace = Pace()
+        self._load_shown = (0, 0)
+        self.step = 0
+        self.kv_bytes = 0
+        self.counters = worker_pb2.Counters()
+        self.thread = threading.Thread(target=self._run, name="engine", daemon=True)
+
+    # ------------------------------------------------------ from other threads
+
+    def put(self, command: Command) -> None:
+        """Hand a command to the engine; it is looked at between two steps."""
+        self._commands.put(command)
+
+    def step_age_s(self) -> float | None:
+        """Return the seconds since the engine last did something; None while loading."""
+        return time.monotonic() - self._alive_s if self._loaded else None
+
+    def running(self) -> list[Sequence]:
+        """Return the sequences that hold a slot."""
+        return [*self._batch.rows, *self._scheduler.prefilling] if self._loaded else []
+
+    def waiting(self) -> list[Sequence]:
+        """Return the sequences that hold none."""
+        return list(self._scheduler.waiting) if self._loaded else []
+
+    # ----------------------------------------------------------- the own thread
+
+    def _run(self) -> None:
+        failure: BaseException | None = None
+        try:
+            self._start()
+            while self._step():
+                pass
+        # The rim of the thread: whatever happened, nobody may be left waiting.
+        except BaseException as caught:  # noqa: BLE001
+            failure = caught
+            if self._loaded:
+                log.exception("step %d failed", self.step + 1)
+                self._fail_all()
+        self._listener.ended(failure)
+
+    def _start(self) -> None:
+        model = self._load()
+        self._batch = Batch(model)
+        self._scheduler = Scheduler(self._slots if model.batches else 1, self._chunk_tokens)
+        self._alive_s = time.monotonic()
+        self._loaded = True
+        self._listener.ready(model)
+
+    def _step(self) -> bool:
+        """Do one step; return False when told to stop."""
+        batch, scheduler = self._batch, self._scheduler
+        batch.build()
+        self._account(batch.collect())
+        if not self._receive():
+            return False
+        launch_first = self._pace.step_s < _LAUNCH_FIRST_BELOW_S and not scheduler.prefilling
+        if not launch_first:
+            self._emit()
+        self._retire()
+        self._prefill()
+        batch.launch()
+        batch.join([sequence for sequence in scheduler.take_fed() if not sequence.ended])
+        if launch_first:
+            self._emit()
+        self._preempt()
+        self._rest()
+        return True
+
+    def _account(self, sampled: list[Sampled]) -> None:
+        """Give each sequence the token it got."""
+        for item in sampled:
+            if not item.sequence.ended:
+                item.sequence.take_token(item.token, item.info)
+        if sampled:
+            self._pace.note_step()
+            self.counters.decode_steps += 1
+            self.counters.decode_tokens += len(sampled)
+
+    def _receive(self) -> bool:
+        """Take in what has arrived; wait for it when there is nothing else to do."""
+        idle = not (self._batch.rows or self._scheduler.prefilling or self._scheduler.waiting)
+        timeout_s = _IDLE_WAIT_S if idle else None
+        while True:
+            try:
+                command = self._commands.get(idle, timeout_s)
+            except queue.Empty:
+                break
+            if isinstance(command, Stop):
+                return False
+            self._obey(command)
+            idle = False
+        self._expire()
+        return True
+
+    def _obey(self, command: Submit | Cancel) -> None:
+        if isinstance(command, Submit):
+            request = command.sequence.request
+            self._sequences[request.gateway_id, request.key] = command.sequence
+            self._scheduler.waiting.append(command.sequence)
+            return
+        for (gateway_id, key), sequence in self._sequences.items():
+            wanted = gateway_id == command.gateway_id and command.key in (None, key)
+            if wanted and not sequence.ended:
+                self.counters.cancelled += 1
+                sequence.cancel()
+
+    def _expire(self) -> None:
+        now = time.monotonic()
+        for sequence in self._sequences.values():
+            if now > sequence.deadline_s and not sequence.ended:
+                sequence.fail(ServiceError("timeout", "The request took too long."))
+                self.counters.failed += 1
+
+    def _retire(self) -> None:
+        """Let go of every sequence that has ended, and fill the slots."""
+        self._batch.drop([sequence for sequence in self._batch.rows if sequence.ended])
+        self._scheduler.drop_ended()
+        for sequence in self._scheduler.admit(self._batch.rows):
+            self.counters.sequences_started += not sequence.started
+            sequence.start(self.step)
+
+    def _prefill(self) -> None:
+        """Prefill as much prompt as this step may."""
+        pace, scheduler = self._pace, self._scheduler
+        if scheduler.prefilling:
+            self._emit()
+        budget = scheduler.chunk_tokens(
+            pace.step_s, pace.prefill_tokens_per_s, decoding=bool(self._batch.rows)
+        )
+        while (turn := scheduler.turn(budget)) is not None:
+            sequence, limit = turn
+            began_s = time.monotonic()
+            fed = self._batch.prefill(sequence, limit)
+            if sequence.pending is None:
+                sequence.progress()
+            else:
+                first = self._batch.first(sequence)
+                sequence.take_token(first.token, first.info)
+            # A first token must not wait for the next step.
+            self._emit()
+            budget -= fed
+            pace.note_prefill(fed, time.monotonic() - began_s)
+            self.counters.prefill_chunks += 1
+            self.counters.prefill_tokens += fed
+
+    def _preempt(self) -> None:
+        """Take the youngest low sequence out when a high one waits for its slot."""
+        victim = self._scheduler.victim(self._batch.rows)
+        if victim is None:
+            return
+        if victim in self._batch.rows:
+            self._account(self._batch.collect())
+            self._emit()
+            if victim.ended:
+                return
+            self._batch.take(victim)
+        else:
+            self._scheduler.prefilling.remove(victim)
+        self._scheduler.waiting.append(victim)
+        self.counters.preemptions += 1
+
+    def _emit(self) -> None:
+        """Turn tokens into events and publish them, one list of frames per gateway."""
+        frames: Frames = defaultdict(list)
+        for place, sequence in list(self._sequences.items()):
+            sequence.read()
+            frame = sequence.take_frame()
+            if frame is not None:
+                frames[place[0]].append(frame)
+            if sequence.ended:
+                del self._sequences[place]
+                self.counters.sequences_completed += sequence.completed
+        if frames:
+            self._listener.publish(self.step, frames)
+
+    def _rest(self) -> None:
+        """Note that a step is done."""
+        self._alive_s = time.monotonic()
+        self.kv_bytes = self._batch.kv_bytes
+        load = (len(self._batch.rows) + len(self._scheduler.prefilling), len(self._scheduler.waiting))
+        if load != self._load_shown:
+            self._load_shown = load
+            self._listener.publish(self.step, {})
+        if self._batch.rows or self._scheduler.prefilling:
+            self.step += 1
+        else:
+            self._pace.pause()
+
+    def _fail_all(self) -> None:
+        error = ServiceError("engine_failed", "The model failed while it was computing.")
+        for sequence in self._sequences.values():
+            if not sequence.ended:
+                sequence.fail(error)
+                self.counters.failed += 1
+        self._emit()
+
+
+class Pace:
+    """How fast this machine has been going: what a decode step takes, what prefill does.
+
+    Attributes:
+        step_s: seconds between the tokens of a stream, without prefill in between.
+        prefill_tokens_per_s: of one chunk.
+    """
+
+    def __init__(self) -> None:
+        self.step_s = 0.0
+        self.prefill_tokens_per_s = 500.0
+        self._last_s: float | None = None
+
+    def note_step(self) -> None:
+        """Note that the tokens of a step have come."""
+        now = time.monotonic()
+        if self._last_s is not None:
+            took_s = now - self._last_s
+            self.step_s += _SMOOTHING * (took_s - self.step_s) if self.step_s else took_s
+        self._last_s = now
+
+    def note_prefill(self, tokens: int, took_s: float) -> None:
+        """Note a prefill chunk; the step it lies in says nothing about decoding."""
+        speed = tokens / max(took_s, 1e-6)
+        self.prefill_tokens_per_s += _SMOOTHING * (speed - self.prefill_tokens_per_s)
+        self.pause()
+
+    def pause(self) -> None:
+        """Forget when the last tokens came."""
+        self._last_s = None

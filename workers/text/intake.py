@@ -1,0 +1,179 @@
+"""From a GenerateRequest to a Sequence: defaults, limits, refusals.
+
+Owns what a request may ask of this model and the defaults it gets. Runs on the render thread.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shared.errors import ServiceError
+from shared.pb import text_pb2 as pb
+from shared.settings import TextSettings
+from workers.text.loop import LoopRule, default_rule
+from workers.text.model import TextModel
+from workers.text.output import Output
+from workers.text.penalty import PenaltyRule
+from workers.text.prompt import Prompter
+from workers.text.sampling import SamplingRule
+from workers.text.sequence import Sequence
+
+_MAX_STOP_STRINGS = 256
+_MAX_STOP_CHARACTERS = 4096
+
+
+class Intake:
+    """Makes sequences for one model.
+
+    Args:
+        context_tokens: of one slot.
+    """
+
+    def __init__(
+        self, model: TextModel, prompter: Prompter, settings: TextSettings, context_tokens: int
+    ) -> None:
+        self._model = model
+        self._prompter = prompter
+        self._settings = settings
+        self._context_tokens = context_tokens
+        self._loop = default_rule(settings.loop_detection, str(model.config.get("model_type", "")))
+
+    def make_sequence(self, request: pb.GenerateRequest) -> Sequence:
+        """Return the sequence of a request, earlier attempts replayed.
+
+        Raises:
+            ServiceError: the request asks for what this model can't do, or does not fit.
+        """
+        self._refuse(request)
+        prompt = self._prompter.encode(request)
+        self._check_prompt(prompt)
+        end_ids = frozenset() if request.stop.ignore_eos else self._model.end_ids
+        output = Output(
+            self._model.vocabulary,
+            request.stop.strings,
+            trims_space=self._model.vocabulary.strips_first_space and request.HasField("chat"),
+        )
+        sequence = Sequence(
+            request=request,
+            prompt=prompt,
+            sampling=self._sampling(request.sampling),
+            penalty=self._penalty(request),
+            loop=self._loop_rule(request.sampling),
+            output=output,
+            end_ids=end_ids | frozenset(request.stop.token_ids),
+            max_tokens=self._max_tokens(request, len(prompt)),
+            context_tokens=self._context_tokens,
+            logprobs=request.logprobs.top if request.HasField("logprobs") else None,
+        )
+        sequence.replay()
+        return sequence
+
+    def _refuse(self, request: pb.GenerateRequest) -> None:
+        if request.HasField("grammar"):
+            raise ServiceError(
+                "not_supported", "Structured output is not supported by this worker."
+            )
+        if request.chat.tools:
+            raise ServiceError("not_supported", "Tools are not supported by this worker.", "tools")
+        stops = request.stop.strings
+        if len(stops) > _MAX_STOP_STRINGS or sum(map(len, stops)) > _MAX_STOP_CHARACTERS:
+            raise ServiceError(
+                "invalid_request",
+                f"At most {_MAX_STOP_STRINGS} stop strings of {_MAX_STOP_CHARACTERS} characters "
+                "together are allowed.",
+                "stop",
+            )
+
+    def _check_prompt(self, prompt: list[int]) -> None:
+        if not prompt:
+            raise ServiceError("invalid_request", "The prompt is empty.")
+        size = self._model.vocab_tokens
+        for token in prompt:
+            if token >= size:
+                raise ServiceError(
+                    "invalid_request",
+                    f"token id {token} is out of vocabulary range (vocab_size {size})",
+                    "prompt",
+                )
+        if len(prompt) >= self._context_tokens:
+            raise ServiceError(
+                "context_length_exceeded",
+                f"The prompt has {len(prompt)} tokens, but the context holds "
+                f"{self._context_tokens} and at least one must be left for the answer.",
+                details={"n_prompt_tokens": len(prompt), "n_ctx": self._context_tokens},
+            )
+
+    def _max_tokens(self, request: pb.GenerateRequest, prompt_tokens: int) -> int:
+        room = self._context_tokens - prompt_tokens
+        wanted = request.max_tokens if request.HasField("max_tokens") else self._settings.predict
+        return room if wanted < 0 else min(wanted, room)
+
+    def _sampling(self, asked: pb.Sampling) -> SamplingRule:
+        return SamplingRule(
+            temperature=_pick(asked, "temperature", self._settings.temperature),
+            top_k=max(0, _pick(asked, "top_k", self._settings.top_k)),
+            top_p=_pick(asked, "top_p", self._settings.top_p),
+            min_p=_pick(asked, "min_p", self._settings.min_p),
+            p_less=_pick(asked, "p_less", False),
+            typical_p=_pick(asked, "typical_p", self._settings.typical_p),
+            top_n_sigma=_pick(asked, "top_n_sigma", self._settings.top_n_sigma),
+            xtc_probability=_pick(asked, "xtc_probability", self._settings.xtc_probability),
+            xtc_threshold=_pick(asked, "xtc_threshold", self._settings.xtc_threshold),
+        )
+
+    def _penalty(self, request: pb.GenerateRequest) -> PenaltyRule:
+        asked, settings = request.sampling, self._settings
+        bias = {int(token): float(value) for token, value in asked.logit_bias.items()}
+        for token in bias:
+            if token >= self._model.vocab_tokens:
+                raise ServiceError(
+                    "invalid_request", f"token id {token} is out of vocabulary", "logit_bias"
+                )
+        if request.stop.ignore_eos:
+            bias.update(dict.fromkeys(self._model.end_ids, float("-inf")))
+        asks_window = asked.HasField("dry_penalty_last_n")
+        # In a request 0 is the whole context; as a server default it turns DRY off.
+        dry_on = asks_window or settings.dry_penalty_last_n != 0
+        multiplier = _pick(asked, "dry_multiplier", settings.dry_multiplier)
+        return PenaltyRule(
+            bias=bias,
+            repetition=_pick(asked, "repetition_penalty", settings.repeat_penalty),
+            frequency=_pick(asked, "frequency_penalty", settings.frequency_penalty),
+            presence=_pick(asked, "presence_penalty", settings.presence_penalty),
+            window_tokens=_pick(asked, "repetition_context_tokens", settings.repeat_last_n),
+            dry_multiplier=multiplier if dry_on else 0.0,
+            dry_base=_pick(asked, "dry_base", settings.dry_base),
+            dry_allowed_length=_pick(asked, "dry_allowed_length", settings.dry_allowed_length),
+            dry_window_tokens=max(
+                0, _pick(asked, "dry_penalty_last_n", settings.dry_penalty_last_n)
+            ),
+            dry_breaker_ids=self._breakers(asked) if multiplier > 0 else frozenset(),
+        )
+
+    def _breakers(self, asked: pb.Sampling) -> frozenset[int]:
+        """Return the tokens that end a DRY match: those named, and those that contain a text."""
+        texts = list(asked.dry_breakers)
+        if not texts and not asked.dry_breaker_ids:
+            texts = list(_DRY_BREAKERS)
+        needles = [text.encode() for text in texts if text]
+        found = {
+            index
+            for index, piece in enumerate(self._model.vocabulary.pieces)
+            if any(needle in piece for needle in needles)
+        }
+        return frozenset(found) | frozenset(asked.dry_breaker_ids)
+
+    def _loop_rule(self, asked: pb.Sampling) -> LoopRule:
+        if not asked.HasField("loop_detection"):
+            return self._loop
+        rule = asked.loop_detection
+        return LoopRule(rule.max_pattern_size, rule.min_pattern_size, rule.min_count)
+
+
+# Source: llama.cpp's default sequence breakers.
+_DRY_BREAKERS = ("\n", ":", '"', "*")
+
+
+def _pick(asked: pb.Sampling, name: str, default: Any) -> Any:
+    """Return a field of the request, or the default when it is not set."""
+    return getattr(asked, name) if asked.HasField(name) else default  # type: ignore[arg-type]

@@ -1,0 +1,71 @@
+"""Loop detection: a completion whose tail is one pattern over and over.
+
+Pure. Ends generation early with the reason of an ordinary stop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# Patterns longer than this are prose that happens to repeat; the bound keeps the scan short.
+_MAX_PATTERN = 256
+
+
+@dataclass(frozen=True)
+class LoopRule:
+    """When a tail counts as a loop.
+
+    Attributes:
+        max_size: longest pattern looked for; 0 is off.
+        min_size: shortest one.
+        count: times it must stand in a row; below 2 is off.
+    """
+
+    max_size: int = 0
+    min_size: int = 1
+    count: int = 0
+
+    def matches(self, ids: Sequence[int]) -> bool:
+        """Return whether the tail of `ids` is a loop."""
+        if self.count < 2:
+            return False
+        longest = min(self.max_size, _MAX_PATTERN, len(ids) // self.count)
+        return any(
+            _repeats(ids, size, self.count) for size in range(max(1, self.min_size), longest + 1)
+        )
+
+
+def _repeats(ids: Sequence[int], size: int, count: int) -> bool:
+    if ids[-1] != ids[-1 - size]:
+        return False
+    tail = ids[-size * count :]
+    return tail[size:] == tail[:-size]
+
+
+# Source of the numbers: the REST reference, loop detection of the Gemma 4 family.
+_ON = LoopRule(max_size=20, min_size=1, count=4)
+
+
+def parse_loop_rule(text: str) -> LoopRule:
+    """Return the rule a setting stands for: "off", "on", or "max,min,count".
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    word = text.strip().lower()
+    if word in ("", "off", "0", "false"):
+        return LoopRule()
+    if word in ("on", "1", "true"):
+        return _ON
+    numbers = [int(part) for part in word.split(",")]
+    if len(numbers) != 3 or min(numbers) < 0:
+        raise ValueError(f"{text!r} is not off, on or three numbers max,min,count")
+    return LoopRule(*numbers)
+
+
+def default_rule(setting: str, model_type: str) -> LoopRule:
+    """Return the rule of requests that bring none: the setting, else the family's, else off."""
+    if setting:
+        return parse_loop_rule(setting)
+    return _ON if model_type.startswith("gemma4") else LoopRule()

@@ -1,0 +1,244 @@
+"""The loaded model: weights, tokenizer, and what both say about themselves.
+
+Owns finding and loading a checkpoint through mlx-lm, the forward pass, and the model card. Loaded
+and run on the engine thread; the tokenizer side is used by the render thread.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+from mlx.utils import tree_flatten
+from mlx_lm.models.cache import make_prompt_cache
+from mlx_lm.utils import load_model, load_tokenizer
+
+from shared.lifecycle import PermanentError
+from shared.pb import worker_pb2
+from shared.settings import TextSettings
+from workers.text.vocabulary import Vocabulary
+
+log = logging.getLogger(__name__)
+
+# Families say nothing about their context: assume what most small models were trained for.
+_UNKNOWN_CONTEXT_TOKENS = 4096
+# What hub snapshots of a model need: weights, configuration, tokenizer, template.
+_HUB_PATTERNS = ["*.json", "*.safetensors", "*.txt", "*.model", "*.tiktoken", "*.jinja", "*.py"]
+
+
+@dataclass(frozen=True)
+class TextModel:
+    """A checkpoint that is ready to run.
+
+    Attributes:
+        tokenizer: transformers' own object.
+        end_ids: tokens that end a completion.
+        keep_ids: tokens XTC must not remove: those that end a line or a completion.
+        batches: whether rows can share one cache; a family without it runs one row at a time.
+        context_tokens: what the checkpoint was trained for.
+    """
+
+    path: Path
+    network: Any
+    tokenizer: Any
+    config: dict[str, Any]
+    vocabulary: Vocabulary
+    vocab_tokens: int
+    end_ids: frozenset[int]
+    keep_ids: tuple[int, ...]
+    batches: bool
+    context_tokens: int
+
+    def forward(self, tokens: mx.array, cache: list[Any]) -> mx.array:
+        """Return the logits of each row's last position, lazily; the cache grows.
+
+        Args:
+            tokens: int [rows, length].
+
+        Shape: [rows, vocabulary].
+        """
+        return self.network(tokens, cache=cache)[:, -1]
+
+    def make_cache(self) -> list[Any]:
+        """Return the empty cache of one row."""
+        return make_prompt_cache(self.network)
+
+
+def locate(model: str, folder: Path, settings: TextSettings) -> Path:
+    """Return the folder of a model given as a folder or as owner/name.
+
+    Args:
+        folder: where a relative folder starts.
+
+    Raises:
+        PermanentError: it is not to be had.
+    """
+    if not model:
+        raise PermanentError("no model given; use -m FOLDER or set `model` in the fleet file")
+    path = (folder / Path(model).expanduser()).resolve()
+    if not path.is_dir():
+        if model.count("/") != 1 or model.startswith((".", "/", "~")):
+            raise PermanentError(f"model folder {path} does not exist; check -m or `model`")
+        path = _download(model, settings)
+    if not (path / "config.json").is_file():
+        raise PermanentError(f"{path} has no config.json; it is not an mlx-lm model folder")
+    return path
+
+
+def _download(name: str, settings: TextSettings) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+    log.info("looking for %s on the Hugging Face hub", name)
+    try:
+        found = snapshot_download(
+            name,
+            revision=settings.revision or None,
+            allow_patterns=_HUB_PATTERNS,
+            local_files_only=settings.offline,
+        )
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as failure:
+        reason = str(failure).strip().splitlines()[0]
+        raise PermanentError(f"model {name}: no such folder, and the hub says: {reason}") from None
+    return Path(found)
+
+
+def load(path: Path) -> TextModel:
+    """Load weights and tokenizer.
+
+    Raises:
+        PermanentError: the checkpoint is broken or of a family mlx-lm does not know.
+    """
+    started_s = time.monotonic()
+    try:
+        network, config = load_model(path)
+        wrapper = load_tokenizer(path, eos_token_ids=config.get("eos_token_id"))
+    # mlx-lm, safetensors and transformers raise whatever they please on a broken file.
+    except Exception as failure:
+        reason = (str(failure).strip().splitlines() or [type(failure).__name__])[0][:300]
+        raise PermanentError(f"{path} can't be loaded: {reason}") from failure
+    _narrow_head(network)
+    # Private arrays (rotary frequencies, say) are not parameters: evaluate them here, too.
+    mx.eval(network.state)
+    # The wrapper is mlx-lm's; what it wraps is the tokenizer itself.
+    tokenizer = wrapper._tokenizer  # noqa: SLF001
+    vocab_tokens = _vocab_tokens(network, config, tokenizer)
+    vocabulary = Vocabulary(tokenizer, vocab_tokens)
+    end_ids = frozenset(int(token) for token in wrapper.eos_token_ids)
+    newlines = [index for index, piece in enumerate(vocabulary.pieces) if piece == b"\n"]
+    log.info("loaded %s in %.1f s", path.name, time.monotonic() - started_s)
+    return TextModel(
+        path=path,
+        network=network,
+        tokenizer=tokenizer,
+        config=config,
+        vocabulary=vocabulary,
+        vocab_tokens=vocab_tokens,
+        end_ids=end_ids,
+        keep_ids=(*newlines, *sorted(end_ids)),
+        batches=all(hasattr(part, "merge") for part in make_prompt_cache(network)),
+        context_tokens=_context_tokens(config),
+    )
+
+
+def _vocab_tokens(network: Any, config: dict[str, Any], tokenizer: Any) -> int:
+    """Return the columns of the logits: the head may be padded beyond the tokenizer."""
+    text = config.get("text_config", config)
+    return int(text.get("vocab_size") or config.get("vocab_size") or len(tokenizer))
+
+
+def _context_tokens(config: dict[str, Any]) -> int:
+    text = {**config, **config.get("text_config", {})}
+    for key in ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length"):
+        if isinstance(text.get(key), int) and text[key] > 0:
+            return int(text[key])
+    return _UNKNOWN_CONTEXT_TOKENS
+
+
+def _narrow_head(network: Any) -> None:
+    """Make the output head look at the last position alone, where we recognise it.
+
+    Nobody reads the logits of a prompt's inner positions; for a chunk of 512 tokens and a
+    vocabulary of 150,000 they would be a quarter of the work and 300 MB. Other families compute
+    every position, and `TextModel.forward` takes the last: slower, not wrong.
+    """
+    language = getattr(network, "language_model", network)
+    head = getattr(language, "lm_head", None)
+    if isinstance(head, nn.Module):
+        _narrow(head, "__call__")
+        return
+    embedding = getattr(getattr(language, "model", None), "embed_tokens", None)
+    if isinstance(embedding, nn.Embedding | nn.QuantizedEmbedding):
+        _narrow(embedding, "as_linear")
+
+
+def _narrow(layer: nn.Module, method: str) -> None:
+    """Give one layer a class of its own whose `method` sees the last position only."""
+    kind = type(layer)
+    whole = getattr(kind, method)
+
+    def last(self: nn.Module, hidden: mx.array) -> mx.array:
+        return whole(self, hidden[:, -1:])
+
+    layer.__class__ = type(f"LastPosition{kind.__name__}", (kind,), {method: last})
+
+
+def describe(
+    model: TextModel,
+    name: str,
+    aliases: Sequence[str],
+    slots: int,
+    context_tokens: int,
+    defaults: dict[str, Any],
+) -> worker_pb2.ModelCard:
+    """Return the card of a loaded model.
+
+    Args:
+        context_tokens: of one slot.
+        defaults: sampling defaults, by their names in /props.
+    """
+    weights = [array for _, array in tree_flatten(model.network.parameters())]
+    tokenizer = model.tokenizer
+    return worker_pb2.ModelCard(
+        name=name,
+        aliases=aliases,
+        kind="text",
+        path=str(model.path),
+        model_type=str(model.config.get("model_type", "")),
+        created_unix_s=int(time.time()),
+        parameters=sum(array.size for array in weights),
+        weight_bytes=sum(array.nbytes for array in weights),
+        quantization_bits=int((model.config.get("quantization") or {}).get("bits", 0)),
+        context_tokens=context_tokens,
+        trained_context_tokens=model.context_tokens,
+        vocab_tokens=model.vocab_tokens,
+        slots=slots,
+        max_batch_size=slots if model.batches else 1,
+        eos_token_ids=sorted(model.end_ids),
+        bos_token=tokenizer.bos_token or "",
+        eos_token=tokenizer.eos_token or "",
+        chat_template=str(tokenizer.chat_template or ""),
+        default_sampling_json=json.dumps(defaults),
+    )
+
+
+def warm_up(model: TextModel) -> None:
+    """Run the model once, so that kernels are compiled before the first request.
+
+    Raises:
+        PermanentError: it gives no finite number; serving it would give garbage.
+    """
+    cache = model.make_cache()
+    logits = model.forward(mx.array([[1, 2, 3, 4]]), cache)
+    if model.batches:
+        cache = [part.merge([part]) for part in cache]
+    logits = model.forward(mx.argmax(logits, axis=-1)[:, None], cache)
+    if not bool(mx.all(mx.isfinite(logits)).item()):
+        raise PermanentError(f"{model.path} gives no finite numbers; the checkpoint is broken")

@@ -1,0 +1,130 @@
+"""Who runs: the waiting sequences, the slots, and how much prompt a step may prefill.
+
+Policy only: it moves sequences between "waiting", "prefilling" and "decoding" and touches no
+array. Runs on the engine thread.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from shared.pb import common_pb2
+from workers.text.sequence import Sequence
+
+# A sequence that has waited this long counts as one class higher; low never starves.
+AGING_S = 30.0
+# Prompt tokens are cheap while nobody decodes; while somebody does, a chunk may take this many
+# times what a decode step takes, so that running streams pause for no more than that.
+_STALL_STEPS = 1.25
+_MIN_STALL_S = 0.004
+MIN_CHUNK_TOKENS = 8
+# Prompts that prefill at the same time take turns of at most this many tokens.
+_TURN_TOKENS = 128
+
+
+class Scheduler:
+    """Orders waiting sequences and hands out slots.
+
+    Args:
+        slots: sequences that may be in the batch, prefilling ones included.
+        chunk_tokens: prompt tokens of one step while nothing decodes.
+        clock: seconds, monotonic.
+
+    Attributes:
+        waiting: accepted, holding no slot.
+        prefilling: holding a slot, prompt not fed yet.
+    """
+
+    def __init__(
+        self, slots: int, chunk_tokens: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.slots = slots
+        self.waiting: list[Sequence] = []
+        self.prefilling: list[Sequence] = []
+        self._chunk_tokens = chunk_tokens
+        self._clock = clock
+
+    def next_waiting(self) -> Sequence | None:
+        """Return the waiting sequence whose turn it is."""
+        return min(self.waiting, key=self._turn, default=None)
+
+    def _turn(self, sequence: Sequence) -> tuple[int, int]:
+        risen = int((self._clock() - sequence.queued_s) / AGING_S)
+        return max(common_pb2.PRIORITY_HIGH, sequence.priority - risen), sequence.request.arrival_ns
+
+    def admit(self, decoding: list[Sequence]) -> list[Sequence]:
+        """Move waiting sequences into free slots and return them, in order."""
+        admitted = []
+        while (sequence := self.next_waiting()) is not None:
+            held = [*decoding, *self.prefilling]
+            if len(held) >= self.slots or not _together(sequence, held):
+                break
+            self.waiting.remove(sequence)
+            self.prefilling.append(sequence)
+            admitted.append(sequence)
+        return admitted
+
+    def victim(self, decoding: list[Sequence]) -> Sequence | None:
+        """Return the sequence that must make room, if one must.
+
+        All slots are busy and a high request waits: the youngest low one gives way.
+        """
+        first = self.next_waiting()
+        held = [*decoding, *self.prefilling]
+        if first is None or len(held) < self.slots:
+            return None
+        if first.priority != common_pb2.PRIORITY_HIGH:
+            return None
+        low = [sequence for sequence in held if sequence.priority == common_pb2.PRIORITY_LOW]
+        return max(low, key=lambda sequence: sequence.request.arrival_ns, default=None)
+
+    def chunk_tokens(self, step_s: float, tokens_per_s: float, *, decoding: bool) -> int:
+        """Return how many prompt tokens this step may prefill.
+
+        Args:
+            step_s: what a decode step has been taking.
+            tokens_per_s: how fast prompts have been prefilled.
+            decoding: whether streams would have to wait for it.
+        """
+        if not decoding:
+            return self._chunk_tokens
+        stall_s = max(_MIN_STALL_S, _STALL_STEPS * step_s)
+        tokens = int(stall_s * tokens_per_s)
+        return max(MIN_CHUNK_TOKENS, min(self._chunk_tokens, tokens))
+
+    def turn(self, budget_tokens: int) -> tuple[Sequence, int] | None:
+        """Return the sequence to prefill next and how many tokens of it; None when none waits.
+
+        Higher classes go first; inside a class prompts take turns, so that a short one does not
+        wait for a long one.
+        """
+        unfed = [sequence for sequence in self.prefilling if sequence.pending is None]
+        if not unfed or budget_tokens <= 0:
+            return None
+        first = min(sequence.priority for sequence in unfed)
+        rivals = [sequence for sequence in unfed if sequence.priority == first]
+        sequence = rivals[0]
+        self.prefilling.remove(sequence)
+        self.prefilling.append(sequence)
+        if len(rivals) > 1:
+            budget_tokens = min(budget_tokens, _TURN_TOKENS)
+        return sequence, budget_tokens
+
+    def take_fed(self) -> list[Sequence]:
+        """Return the sequences whose prompt is fed: they leave for the batch."""
+        fed = [sequence for sequence in self.prefilling if sequence.pending is not None]
+        self.prefilling = [sequence for sequence in self.prefilling if sequence.pending is None]
+        return fed
+
+    def drop_ended(self) -> None:
+        """Forget sequences that ended while they waited or prefilled."""
+        self.waiting = [sequence for sequence in self.waiting if not sequence.ended]
+        self.prefilling = [sequence for sequence in self.prefilling if not sequence.ended]
+
+
+def _together(sequence: Sequence, held: list[Sequence]) -> bool:
+    """Return whether a sequence may run beside those that hold slots."""
+    if sequence.request.isolate:
+        return not held
+    return not any(other.request.isolate for other in held)

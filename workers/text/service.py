@@ -1,0 +1,274 @@
+"""The gRPC face of a text worker.
+
+Owns the RPCs and the render thread. Runs on the event loop; what takes long goes to the render
+thread, what belongs to a request to the engine, by its queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import grpc.aio
+import mlx.core as mx
+
+from shared.errors import ServiceError
+from shared.pb import text_pb2 as pb, text_pb2_grpc, worker_pb2
+from workers import runtime
+from workers.rim import rim
+from workers.text.engine import Cancel, Engine, Submit
+from workers.text.intake import Intake
+from workers.text.model import TextModel
+from workers.text.outbox import Mail, Outbox
+from workers.text.prompt import Prompter
+from workers.text.sequence import Sequence
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT_S = 1.0
+# Prompts that wait for the render thread. The gateway's own queue limit is far below.
+_MAX_RENDERING = 256
+
+T = TypeVar("T")
+Context = grpc.aio.ServicerContext
+
+
+@dataclass(frozen=True)
+class Ready:
+    """What exists once the model is loaded."""
+
+    model: TextModel
+    card: worker_pb2.ModelCard
+    prompter: Prompter
+    intake: Intake
+
+
+class TextService(text_pb2_grpc.TextServicer):
+    """Serves one text model.
+
+    Args:
+        instance: random per process start.
+        budget_bytes: memory of this worker.
+
+    Attributes:
+        ready: set by the process once the model is loaded.
+    """
+
+    def __init__(self, engine: Engine, instance: str, budget_bytes: int) -> None:
+        self.ready: Ready | None = None
+        self.draining = False
+        self.outbox = Outbox(lambda gateway_id: engine.put(Cancel(gateway_id)))
+        self._engine = engine
+        self._instance = instance
+        self._budget_bytes = budget_bytes
+        self._render = ThreadPoolExecutor(max_workers=1, thread_name_prefix="render")
+        self._rendering = 0
+
+    # ------------------------------------------------------------- generation
+
+    @rim
+    async def Describe(  # noqa: N802 - gRPC's spelling
+        self, request: worker_pb2.DescribeRequest, context: Context
+    ) -> worker_pb2.ModelCard:
+        return self._ready().card
+
+    @rim
+    async def Submit(self, request: pb.GenerateRequest, context: Context) -> pb.Accepted:  # noqa: N802
+        ready = self._ready()
+        if self.draining:
+            raise ServiceError("worker_unavailable", "The worker is going down.")
+        self._check_watched(request.gateway_id)
+        sequence = await self._off_loop(ready.intake.make_sequence, request)
+        # The Watch may have ended meanwhile, and with it whoever would cancel this request.
+        self._check_watched(request.gateway_id)
+        self._engine.put(Submit(sequence))
+        return pb.Accepted(
+            prompt_tokens=len(sequence.prompt),
+            max_tokens=sequence.max_tokens,
+            step=self._engine.step,
+        )
+
+    @rim
+    async def Cancel(self, request: pb.CancelRequest, context: Context) -> pb.CancelReply:  # noqa: N802
+        self._engine.put(Cancel(request.gateway_id, request.key))
+        return pb.CancelReply()
+
+    async def Watch(  # noqa: N802
+        self, request: pb.WatchRequest, context: Context
+    ) -> AsyncIterator[pb.StepFrame]:
+        mail = self.outbox.open(request.gateway_id)
+        pulse = _Pulse()
+        try:
+            yield pb.StepFrame(step=self._engine.step, heartbeat=self._heartbeat())
+            while not mail.closed:
+                frame = await mail.take(HEARTBEAT_S)
+                if pulse.due(self._load(), ended=bool(mail.closed)):
+                    frame.heartbeat.CopyFrom(self._heartbeat())
+                if frame.sequences or frame.HasField("heartbeat"):
+                    yield frame
+        finally:
+            self.outbox.close(mail, "ended")
+
+    # ----------------------------------------------------------------- tokens
+
+    @rim
+    async def Tokenize(self, request: pb.TokenizeRequest, context: Context) -> pb.TokenizeReply:  # noqa: N802
+        return await self._off_loop(_tokenize, self._ready().model, request)
+
+    @rim
+    async def Detokenize(  # noqa: N802
+        self, request: pb.DetokenizeRequest, context: Context
+    ) -> pb.DetokenizeReply:
+        vocabulary = self._ready().model.vocabulary
+        for token in request.ids:
+            if not 0 <= token < len(vocabulary):
+                size = len(vocabulary)
+                raise ServiceError(
+                    "out_of_vocabulary",
+                    f"token id {token} is out of vocabulary range (vocab_size {size})",
+                    "tokens",
+                )
+        return pb.DetokenizeReply(text=await self._off_loop(vocabulary.decode, request.ids))
+
+    @rim
+    async def Render(self, request: pb.GenerateRequest, context: Context) -> pb.RenderReply:  # noqa: N802
+        prompter = self._ready().prompter
+        text = await self._off_loop(prompter.render, request)
+        ids = await self._off_loop(prompter.encode, request)
+        return pb.RenderReply(prompt=text, prompt_tokens=len(ids))
+
+    # ------------------------------------------------------------------ state
+
+    @rim
+    async def CacheStats(  # noqa: N802
+        self, request: pb.CacheStatsRequest, context: Context
+    ) -> pb.CacheStatsReply:
+        return pb.CacheStatsReply(enabled=False)
+
+    @rim
+    async def CacheReset(  # noqa: N802
+        self, request: pb.CacheResetRequest, context: Context
+    ) -> pb.CacheResetReply:
+        return pb.CacheResetReply()
+
+    @rim
+    async def Slots(self, request: pb.SlotsRequest, context: Context) -> pb.SlotsReply:  # noqa: N802
+        card = self._ready().card
+        states = [_slot(sequence) for sequence in self._engine.running()]
+        idle = max(0, card.max_batch_size - len(states))
+        states += [pb.Slot(state=pb.Slot.STATE_IDLE)] * idle
+        states += [
+            pb.Slot(state=pb.Slot.STATE_QUEUED, request_id=sequence.request.request_id)
+            for sequence in self._engine.waiting()
+        ]
+        reply = pb.SlotsReply(slots=states)
+        for index, slot in enumerate(reply.slots):
+            slot.id = index
+        return reply
+
+    # ---------------------------------------------------------------- innards
+
+    def _ready(self) -> Ready:
+        if self.ready is None:
+            raise ServiceError("model_loading", "The model is still loading.", retry_after_s=1.0)
+        return self.ready
+
+    def _check_watched(self, gateway_id: str) -> None:
+        if not self.outbox.watched(gateway_id):
+            raise ServiceError("watch_missing", "Open a Watch before Submit.")
+
+    async def _off_loop(self, work: Callable[..., T], *args: Any) -> T:
+        """Run something on the render thread.
+
+        Raises:
+            ServiceError: too much waits for it.
+        """
+        if self._rendering >= _MAX_RENDERING:
+            raise ServiceError("server_busy", "Too many prompts are waiting.", retry_after_s=1.0)
+        self._rendering += 1
+        try:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._render, work, *args)
+        finally:
+            self._rendering -= 1
+
+    def _load(self) -> tuple[int, int]:
+        return len(self._engine.running()), len(self._engine.waiting())
+
+    def _heartbeat(self) -> worker_pb2.Heartbeat:
+        active, queued = self._load()
+        oldest = min((s.queued_s for s in self._engine.waiting()), default=time.monotonic())
+        card = self.ready.card if self.ready else worker_pb2.ModelCard()
+        return worker_pb2.Heartbeat(
+            instance=self._instance,
+            step=self._engine.step,
+            step_age_ms=int((self._engine.step_age_s() or 0.0) * 1000),
+            slots_total=card.max_batch_size,
+            slots_active=active,
+            queue_depth=queued,
+            queue_age_ms=int((time.monotonic() - oldest) * 1000),
+            memory=self._memory(),
+            counters=self._engine.counters,
+            draining=self.draining,
+        )
+
+    def _memory(self) -> worker_pb2.Memory:
+        return worker_pb2.Memory(
+            rss_bytes=runtime.rss_bytes(),
+            active_bytes=mx.get_active_memory(),
+            pooled_bytes=mx.get_cache_memory(),
+            peak_bytes=mx.get_peak_memory(),
+            kv_bytes=self._engine.kv_bytes,
+            budget_bytes=self._budget_bytes,
+        )
+
+
+class _Pulse:
+    """Decides when a frame carries a heartbeat: each second, and when the load has changed."""
+
+    def __init__(self) -> None:
+        self._load: tuple[int, int] | None = None
+        self._sent_s = 0.0
+
+    def due(self, load: tuple[int, int], *, ended: bool) -> bool:
+        """Return whether a heartbeat is due now."""
+        now = time.monotonic()
+        if ended or (load == self._load and now - self._sent_s < HEARTBEAT_S * 0.9):
+            return False
+        self._load, self._sent_s = load, now
+        return True
+
+
+def _slot(sequence: Sequence) -> pb.Slot:
+    fed = sequence.first_token_s > 0
+    return pb.Slot(
+        state=pb.Slot.STATE_DECODING if fed else pb.Slot.STATE_PREFILL,
+        request_id=sequence.request.request_id,
+        prompt_tokens=len(sequence.prompt),
+        completion_tokens=len(sequence.ids),
+    )
+
+
+def _tokenize(model: TextModel, request: pb.TokenizeRequest) -> pb.TokenizeReply:
+    """Return the ids of mixed text and ids; special tokens only around the first piece."""
+    ids: list[int] = []
+    for index, piece in enumerate(request.pieces):
+        if piece.WhichOneof("piece") == "id":
+            ids.append(piece.id)
+            continue
+        ids += model.tokenizer.encode(
+            piece.text,
+            add_special_tokens=request.add_special and index == 0,
+            split_special_tokens=not request.parse_special,
+        )
+    pieces = model.vocabulary.pieces
+    for token in ids:
+        if token >= len(pieces):
+            raise ServiceError("invalid_request", f"token id {token} is out of vocabulary")
+    texts = [pieces[token] for token in ids] if request.with_pieces else []
+    return pb.TokenizeReply(ids=ids, pieces=texts)
