@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -127,6 +127,18 @@ def install(starter: Starter, cache: Path, models: Path) -> Path:
                 _make(starter, cache, finished)
     _point(link, finished)
     return link
+
+
+def install_wanted(models: Iterable[str]) -> None:
+    """Install the starter models among the folders that a fleet names.
+
+    Raises:
+        StarterError: one can't be had.
+    """
+    wanted = set(models)
+    for starter in STARTERS.values():
+        if str(MODELS / starter.name) in wanted:
+            install(starter, cache_folder(), MODELS)
 
 
 def _say(text: str) -> None:

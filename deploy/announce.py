@@ -1,0 +1,75 @@
+"""Says that the server answers, and how to try it.
+
+Runs beside honcho, not under it: honcho ends everything when one of its processes exits. Asks
+for /health until it is 200, prints, and leaves; leaves silently when whoever started it goes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import http.client
+import os
+import time
+from pathlib import Path
+from typing import Final
+
+from deploy.ancestry import Ancestry
+from shared.config import resolve
+from shared.fleet import load_fleet
+from shared.settings import GatewaySettings
+
+_PAUSE_S: Final = 0.2
+_QUESTION: Final = (
+    '{"messages":[{"role":"user","content":"What is the capital of France?"}],'
+    '"temperature":0,"stream":true}'
+)
+# What to connect to when the server listens on every address.
+_LOOPBACK: Final = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
+
+
+def invite(gateway: GatewaySettings) -> str:
+    """Return the lines that tell a user what to do now."""
+    host = _reach(gateway)
+    url = f"http://[{host}]:{gateway.port}" if ":" in host else f"http://{host}:{gateway.port}"
+    key = ""
+    if gateway.api_key or gateway.api_key_file:
+        key = " -H 'Authorization: Bearer YOUR-KEY'"
+    call = f"curl -N {url}/v1/chat/completions -H 'Content-Type: application/json'{key}"
+    return (
+        f"\nmlxcel-server answers at {url}  (Ctrl-C stops it). Try:\n\n  {call} -d '{_QUESTION}'\n"
+    )
+
+
+def is_ready(gateway: GatewaySettings) -> bool:
+    """Return whether /health answers 200. No proxy of the environment is asked."""
+    connection = http.client.HTTPConnection(_reach(gateway), gateway.port, timeout=2)
+    with contextlib.closing(connection):
+        try:
+            connection.request("GET", "/health")
+            return connection.getresponse().status == 200
+        except (OSError, http.client.HTTPException):
+            return False
+
+
+def _reach(gateway: GatewaySettings) -> str:
+    return _LOOPBACK.get(gateway.host, gateway.host)
+
+
+def main() -> None:
+    """Wait for the server of a fleet file and announce it."""
+    parser = argparse.ArgumentParser(prog="deploy.announce", description=__doc__)
+    parser.add_argument("--config", type=Path, required=True, help="fleet file")
+    options = parser.parse_args()
+    ancestry = Ancestry({})
+    table = load_fleet(options.config).gateway
+    gateway = resolve(GatewaySettings, options, os.environ, table, "gateway")
+    while not is_ready(gateway):
+        time.sleep(_PAUSE_S)
+        if ancestry.is_gone():
+            return
+    print(invite(gateway), flush=True)
+
+
+if __name__ == "__main__":
+    main()

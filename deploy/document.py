@@ -1,0 +1,126 @@
+"""Writes what is derived from code: the Procfile, the sample fleet file, the settings' page.
+
+A test compares the committed files with what this module renders.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from deploy import process
+from shared.config import Entry, entries
+from shared.fleet import load_fleet
+from shared.settings import GatewaySettings, SupervisorSettings, TextSettings
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+# As the Procfile names them: from the checkout's own folder.
+_PYTHON: Final = ".venv/bin/python"
+_CONFIG: Final = Path("deploy/mlxcel.toml")
+
+# Keys of a worker's table that are not settings of its kind; shared/fleet.py reads them.
+_WORKER_KEYS: Final = (
+    ("name", '"text"', "What the log and this machine's processes call it; letters, digits, _, -."),
+    ("kind", '"text"', "Which worker program: text."),
+    (
+        "address",
+        '""',
+        "Empty: started here, on a socket. HOST:PORT: on another machine; a comma list: replicas.",
+    ),
+    ("replicas", "1", "Processes that serve the same model."),
+    ("memory_share", "0.0", "Part of the device's memory, 0 to 1; 0 leaves it to the kind."),
+)
+
+
+def render_all() -> dict[Path, str]:
+    """Return every derived file, by its path in the checkout."""
+    fleet = load_fleet(ROOT / _CONFIG)
+    return {
+        Path("Procfile"): process.render_procfile(process.plan(fleet, _PYTHON, _CONFIG)),
+        Path("deploy/sample.toml"): render_sample(),
+        Path("docs/configuration.md"): render_page(),
+    }
+
+
+def render_sample() -> str:
+    """Return a fleet file that names every setting, each commented out at its default."""
+    lines = ["# Every setting of a fleet file, at its default; `make docs` writes this file.", ""]
+    lines += ["[gateway]", *_sample_lines(GatewaySettings)]
+    lines += ["[supervisor]", *_sample_lines(SupervisorSettings)]
+    lines += ["[[workers]]"]
+    for name, default, text in _WORKER_KEYS:
+        lines += [f"# {text}", f"# {name} = {default}", ""]
+    lines += _sample_lines(TextSettings)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _sample_lines(group: type) -> Iterator[str]:
+    for entry in entries(group):
+        yield f"# {_sentence(entry)}"
+        yield f"# {entry.name} = {_toml(entry.default)}"
+        yield ""
+
+
+def _sentence(entry: Entry) -> str:
+    unit = f" [{entry.declaration.unit}]" if entry.declaration.unit else ""
+    return entry.declaration.help + unit
+
+
+def _toml(value: Any) -> str:
+    """Return a default as TOML; JSON's forms are TOML's for what settings hold."""
+    return json.dumps(list(value) if isinstance(value, tuple) else value)
+
+
+def render_page() -> str:
+    """Return docs/configuration.md."""
+    groups: Mapping[str, type] = {
+        "Gateway: `[gateway]`": GatewaySettings,
+        'Text worker: `[[workers]]` with `kind = "text"`': TextSettings,
+        "Supervisor: `[supervisor]`": SupervisorSettings,
+    }
+    parts = [_PAGE_HEAD]
+    for title, group in groups.items():
+        parts += [f"## {title}\n", *_table(group), ""]
+    parts += ["## Any worker: `[[workers]]`\n", "| key | default | meaning |", "|---|---|---|"]
+    parts += [f"| `{name}` | `{default}` | {text} |" for name, default, text in _WORKER_KEYS]
+    return "\n".join(parts) + "\n"
+
+
+_PAGE_HEAD: Final = """\
+# Configuration
+
+<!-- `make docs` writes this page from shared/settings.py. -->
+
+Processes read the fleet file (`deploy/mlxcel.toml`), each its own section. A flag of
+`mlxcel-server` beats an environment name, which beats the file; API keys of all three add up.
+Relative paths start at the fleet file's folder, those of flags at the working folder.
+`deploy/sample.toml` is a fleet file with every setting at its default.
+"""
+
+
+def _table(group: type) -> Iterator[str]:
+    yield "| setting | flag | environment | default | meaning |"
+    yield "|---|---|---|---|---|"
+    for entry in entries(group):
+        flags = ", ".join(f"`{flag}`" for flag in entry.flags)
+        names = ", ".join(f"`{name}`" for name in entry.declaration.env)
+        choices = entry.declaration.choices
+        meaning = _sentence(entry) + (f" One of {', '.join(choices)}." if choices else "")
+        cells = (f"`{entry.name}`", flags, names, f"`{_toml(entry.default)}`", meaning)
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def main() -> None:
+    """Write every derived file that differs."""
+    for path, text in render_all().items():
+        target = ROOT / path
+        if not target.exists() or target.read_text(encoding="utf-8") != text:
+            target.parent.mkdir(exist_ok=True)
+            target.write_text(text, encoding="utf-8")
+            print(f"wrote {path}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""The command `mlxcel-server`: decides every setting, then runs the fleet's processes.
+
+The processes are those of the Procfile, under the same supervisors, run by honcho's manager in
+this process. They read one fleet file, written into the run directory with every flag and
+environment name already applied.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from honcho.manager import Manager
+from honcho.printer import Printer
+
+from deploy import launchd, preflight, process, resolution, starter
+from deploy.ancestry import HONCHO_ENV
+from shared import rundir
+from shared.config import ConfigError, add_arguments
+from shared.fleet import Fleet
+from shared.lifecycle import EXIT_PERMANENT, PermanentError
+
+DEFAULT_CONFIG: Final = Path(__file__).resolve().with_name("mlxcel.toml")
+
+_EPILOG: Final = """\
+Without -m and --config the default fleet is served: a small starter model, installed on first
+use. Flag beats environment beats fleet file.
+
+Other commands:
+  mlxcel-server launchd render DIR   write launchd jobs for macOS, one per process
+"""
+
+COMMANDS: Final[Mapping[str, Callable[[Sequence[str], Path], None]]] = {"launchd": launchd.main}
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of every flag there is."""
+    parser = argparse.ArgumentParser(
+        prog="mlxcel-server",
+        description="Serve models on this machine over HTTP.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--config", type=Path, help="fleet file, e.g. deploy/mlxcel.toml")
+    add_arguments(parser, resolution.GROUPS)
+    return parser
+
+
+def prepare(options: argparse.Namespace, environ: Mapping[str, str]) -> Fleet:
+    """Return the fleet to run, with everything checked that can be before it runs.
+
+    Raises:
+        ConfigError, PermanentError, StarterError: it can't run; the message is one line.
+    """
+    fleet = resolution.choose(options, environ, DEFAULT_CONFIG)
+    settled = resolution.settle(fleet, options, environ)
+    preflight.check_port(settled.gateway["host"], settled.gateway["port"])
+    starter.install_wanted(entry.options["model"] for entry in settled.workers if not entry.remote)
+    resolution.check_models(settled)
+    return settled
+
+
+def run(fleet: Fleet, environ: Mapping[str, str]) -> int:
+    """Run a settled fleet until it is stopped; return the exit code of this process."""
+    config = rundir.open_run_directory(fleet.gateway["port"]) / "fleet.toml"
+    resolution.write_private(config, resolution.render(fleet))
+    bare = resolution.strip(environ)
+    manager = Manager(Printer(sys.stdout, colour=sys.stdout.isatty()))
+    for item in process.plan(fleet, sys.executable, config):
+        manager.add_process(item.name, item.line, env=bare | {HONCHO_ENV: item.name})
+    announce = [sys.executable, "-m", "deploy.announce", "--config", str(config)]
+    with subprocess.Popen(announce, env=bare, stdin=subprocess.DEVNULL) as announcer:
+        try:
+            manager.loop()
+        finally:
+            announcer.terminate()
+            config.unlink(missing_ok=True)
+    return int(manager.returncode or 0)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run `mlxcel-server`."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words and words[0] in COMMANDS:
+        COMMANDS[words[0]](words[1:], DEFAULT_CONFIG)
+        return
+    options = build_parser().parse_args(words)
+    try:
+        fleet = prepare(options, os.environ)
+        code = run(fleet, os.environ)
+    except (
+        ConfigError,
+        PermanentError,
+        starter.StarterError,
+        rundir.RunDirectoryError,
+    ) as failure:
+        print(f"error: {failure}", file=sys.stderr)
+        sys.exit(EXIT_PERMANENT)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

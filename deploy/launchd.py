@@ -1,0 +1,92 @@
+"""Renders a fleet as launchd jobs for macOS: one property list per process.
+
+They run the same command lines as the Procfile, supervisor included. Nothing is loaded into
+launchd here; the printed line says how. Keys: launchd.plist(5).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import plistlib
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from deploy import process
+from shared.config import ConfigError
+from shared.fleet import load_fleet
+
+_LABEL: Final = "local.mlxcel"
+# A start that can never succeed ends the supervisor, and launchd tries again: seldom enough to
+# be no load, often enough that a mended fleet file comes up by itself.
+_THROTTLE_S: Final = 30
+# Longer than the supervisor gives its child.
+_EXIT_TIMEOUT_S: Final = 10
+
+
+def render(folder: Path, config: Path, logs: Path) -> list[Path]:
+    """Write the property lists of a fleet file into a folder and return their paths.
+
+    Raises:
+        ConfigError: the fleet file can't be used.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    logs.mkdir(parents=True, exist_ok=True)
+    written = []
+    for item in process.plan(load_fleet(config), sys.executable, config):
+        path = folder / f"{_LABEL}.{item.name}.plist"
+        path.write_bytes(plistlib.dumps(describe(item, config.parent, logs, os.environ)))
+        written.append(path)
+    return written
+
+
+def describe(
+    item: process.Process, folder: Path, logs: Path, environ: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the property list of one process.
+
+    Args:
+        folder: to run in.
+        logs: folder of the log files.
+        environ: where the search path comes from; launchd's own is bare.
+    """
+    log = str(logs / f"{item.name}.log")
+    return {
+        "Label": f"{_LABEL}.{item.name}",
+        "ProgramArguments": list(item.command),
+        "WorkingDirectory": str(folder),
+        "EnvironmentVariables": {"PATH": environ.get("PATH", os.defpath), "PYTHONUNBUFFERED": "1"},
+        "StandardOutPath": log,
+        "StandardErrorPath": log,
+        "RunAtLoad": True,
+        "KeepAlive": True,
+        "ThrottleInterval": _THROTTLE_S,
+        "ExitTimeOut": _EXIT_TIMEOUT_S,
+        # Else macOS slows processor and disk of a job down.
+        "ProcessType": "Interactive",
+    }
+
+
+def main(arguments: Sequence[str], default: Path) -> None:
+    """Run `mlxcel-server launchd …`."""
+    parser = argparse.ArgumentParser(prog="mlxcel-server launchd", description=__doc__)
+    actions = parser.add_subparsers(dest="action", required=True)
+    action = actions.add_parser("render", help="write one property list per process")
+    action.add_argument("folder", type=Path, help="where to write them")
+    action.add_argument("--config", type=Path, default=default, help="fleet file")
+    action.add_argument(
+        "--logs",
+        type=Path,
+        default=Path.home() / "Library" / "Logs" / "mlxcel",
+        help="folder of the log files (default: %(default)s)",
+    )
+    options = parser.parse_args(arguments)
+    try:
+        written = render(options.folder, options.config.absolute(), options.logs.absolute())
+    except ConfigError as failure:
+        sys.exit(f"error: {failure}")
+    for path in written:
+        print(path)
+    print(f"To start them: launchctl bootstrap gui/$(id -u) {options.folder}/*.plist")

@@ -1,0 +1,38 @@
+"""Generates shared/pb from proto/.
+
+The only caller of protoc; the generated code is committed, and a test compares.
+"""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Final
+
+from grpc_tools import protoc
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+
+
+def generate(out: Path) -> None:
+    """Write `shared/pb/*_pb2*` below a folder.
+
+    The virtual path shared/pb=proto makes generated modules import each other from the package
+    they lie in, which a plain `-I proto` does not.
+    """
+    sources = sorted(path.name for path in (ROOT / "proto").glob("*.proto"))
+    outputs = ("python", "grpc_python", "mypy", "mypy_grpc")
+    arguments = ["protoc", f"-Ishared/pb={ROOT / 'proto'}"]
+    arguments += [f"--{output}_out={out}" for output in outputs]
+    # Beside this interpreter, which need not be on PATH.
+    scripts = sysconfig.get_path("scripts")
+    plugins = ("protoc-gen-mypy", "protoc-gen-mypy_grpc")
+    arguments += [f"--plugin={plugin}={scripts}/{plugin}" for plugin in plugins]
+    code = protoc.main(arguments + [f"shared/pb/{name}" for name in sources])
+    if code != 0:
+        sys.exit(f"error: protoc ended with exit code {code}")
+
+
+if __name__ == "__main__":
+    generate(ROOT)

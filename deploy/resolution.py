@@ -1,0 +1,148 @@
+"""Flags, environment and fleet file, brought together into one fleet with nothing left open.
+
+`mlxcel-server` decides every setting once, so that its processes read one file and no flag or
+environment name has to reach them. Pure but for looking at the disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import tomli_w
+
+from shared import model_folder
+from shared.config import ConfigError, entries, resolve
+from shared.fleet import Fleet, WorkerEntry, load_fleet
+from shared.settings import WORKER_SETTINGS, GatewaySettings, SupervisorSettings, TextSettings
+
+GROUPS: Final = (GatewaySettings, TextSettings, SupervisorSettings)
+# Settings that name files. A model may also be a name on the hub.
+_PATHS: Final = ("chat_template_file", "api_key_file")
+
+
+def choose(options: argparse.Namespace, environ: Mapping[str, str], default: Path) -> Fleet:
+    """Return the fleet to start from: a given file, one worker for a given model, or the default.
+
+    Raises:
+        ConfigError: the file can't be used.
+    """
+    if options.config is not None:
+        return load_fleet(options.config)
+    if resolve(TextSettings, options, environ, {}, "text").model:
+        worker = WorkerEntry(0, "text", "text", "", 1, 0.0, {})
+        return Fleet(Path.cwd(), {}, {}, (worker,))
+    return load_fleet(default)
+
+
+def settle(fleet: Fleet, options: argparse.Namespace, environ: Mapping[str, str]) -> Fleet:
+    """Return the fleet with every setting of this machine's processes decided.
+
+    Paths become absolute: those of the file start at its folder, others at the working folder.
+
+    Raises:
+        ConfigError: a value can't be used, or a worker's flag fits several workers.
+    """
+    _refuse_ambiguous(fleet, options)
+
+    def decide(group: type, table: Mapping[str, Any], where: str) -> dict[str, Any]:
+        settled: Any = resolve(group, options, environ, _place(table, fleet.folder), where)
+        return _place(dataclasses.asdict(settled), Path.cwd())
+
+    def decide_worker(entry: WorkerEntry) -> WorkerEntry:
+        if entry.remote:
+            return entry
+        table = decide(WORKER_SETTINGS[entry.kind], entry.options, f"workers[{entry.index}]")
+        return dataclasses.replace(entry, options=table)
+
+    return Fleet(
+        Path.cwd(),
+        decide(GatewaySettings, fleet.gateway, "gateway"),
+        decide(SupervisorSettings, fleet.supervisor, "supervisor"),
+        tuple(decide_worker(entry) for entry in fleet.workers),
+    )
+
+
+def check_models(fleet: Fleet) -> None:
+    """Make sure that each worker of this machine has a model folder, or a name for the hub.
+
+    Raises:
+        PermanentError: one has not.
+    """
+    for entry in fleet.workers:
+        if not entry.remote:
+            model_folder.find(entry.options["model"], fleet.folder)
+
+
+def _refuse_ambiguous(fleet: Fleet, options: argparse.Namespace) -> None:
+    """Refuse a flag that is meant for one worker where there are several."""
+    local = [entry for entry in fleet.workers if not entry.remote]
+    if len(local) <= 1:
+        return
+    suits_all = {entry.name for entry in entries(GatewaySettings)}
+    for entry in entries(TextSettings):
+        if entry.name not in suits_all and getattr(options, entry.name, None) is not None:
+            raise ConfigError(
+                f"{entry.flags[-1]} suits one worker and the fleet has {len(local)}; "
+                "set it in the fleet file"
+            )
+
+
+def _place(table: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return a section in which relative paths have become absolute."""
+    placed = dict(table)
+    for name in _PATHS:
+        value = placed.get(name)
+        if isinstance(value, str) and value:
+            placed[name] = _absolute(value, folder)
+        elif isinstance(value, list | tuple):
+            placed[name] = [_absolute(item, folder) for item in value]
+    model = placed.get("model")
+    if isinstance(model, str) and _is_folder(model, folder):
+        placed["model"] = _absolute(model, folder)
+    return placed
+
+
+def _is_folder(model: str, folder: Path) -> bool:
+    """Return whether a model is meant as a folder; `shared/model_folder.py` has the full rule."""
+    return bool(model) and (model[0] in "./~" or (folder / model).is_dir())
+
+
+def _absolute(path: str, folder: Path) -> str:
+    return os.path.abspath(folder / Path(path).expanduser())  # noqa: PTH100 - links stay, ".." goes
+
+
+def strip(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment without the names of settings: they have been read."""
+    names = {name for group in GROUPS for entry in entries(group) for name in entry.declaration.env}
+    return {name: value for name, value in environ.items() if name not in names}
+
+
+def render(fleet: Fleet) -> str:
+    """Return the fleet as the text of a fleet file."""
+    workers = [
+        {
+            "name": entry.name,
+            "kind": entry.kind,
+            "address": entry.address,
+            "replicas": entry.replicas,
+            "memory_share": entry.memory_share,
+            **entry.options,
+        }
+        for entry in fleet.workers
+    ]
+    table = {"gateway": fleet.gateway, "supervisor": fleet.supervisor, "workers": workers}
+    return tomli_w.dumps(table)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that its owner alone can read, in one step: it may hold keys."""
+    fresh = path.with_name(f"{path.name}.{os.getpid()}")
+    fresh.unlink(missing_ok=True)
+    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:  # noqa: PTH123
+        file.write(text)
+    fresh.replace(path)
