@@ -7,6 +7,7 @@ has them.
 
 from __future__ import annotations
 
+import csv
 import re
 from dataclasses import dataclass
 
@@ -26,6 +27,18 @@ def parse_bytes(text: str) -> int:
     if size <= 0:
         raise ValueError(f"{text!r} is not a positive size")
     return size
+
+
+def parse_keys(text: str) -> tuple[str, ...]:
+    """Return the keys of a comma list, read as a row of CSV: nothing is trimmed, `"a,b"` is one.
+
+    Raises:
+        ValueError: there is none. An empty list must not open the server to everybody.
+    """
+    keys = tuple(key for row in csv.reader([text]) for key in row if key)
+    if not keys:
+        raise ValueError("holds no key")
+    return keys
 
 
 @dataclass(frozen=True)
@@ -52,6 +65,7 @@ class GatewaySettings:
         env=("LLAMA_API_KEY",),
         additive=True,
         secret=True,
+        parse=parse_keys,
     )
     api_key_file: tuple[str, ...] = setting(
         (),

@@ -1,0 +1,1 @@
+"""The HTTP side: knows protocols and policies, knows nothing of models or tokenizers."""

@@ -1,0 +1,140 @@
+"""Who may go to a worker now, who waits, and who is refused.
+
+Owns the queue of one worker: requests beyond what the worker should hold wait here, where they
+cost nothing to cancel, ordered by priority class and arrival. It refuses by counting alone: no
+RPC and no waiting happen on that path. Runs on the gateway's event loop; time is injected.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from gateway.replica import Replica, Ticket
+from shared.errors import ServiceError
+from shared.pb import common_pb2 as common
+
+# Requests a worker holds beyond its slots, so that a freed slot never waits for the gateway.
+_BACKLOG: Final = 2
+# A request that has waited this long is ordered as one class higher, so that low never starves.
+_AGING_S: Final = 30.0
+
+
+class Admission:
+    """The queue in front of the replicas of one worker.
+
+    Args:
+        limit: requests that may wait, here and at the replicas together.
+        patience_s: how long they wait when no replica is ready.
+        now_s: a monotonic clock.
+    """
+
+    def __init__(self, limit: int, patience_s: float, now_s: Callable[[], float]) -> None:
+        self.replicas: Sequence[Replica] = ()
+        self._limit = limit
+        self._patience_s = patience_s
+        self._now_s = now_s
+        self._waiting: list[Ticket] = []
+        self._giving_up: asyncio.TimerHandle | None = None
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait here."""
+        return len(self._waiting)
+
+    @property
+    def depth(self) -> int:
+        """Requests that wait here and at the replicas."""
+        return len(self._waiting) + sum(replica.backlog for replica in self.replicas)
+
+    def enqueue(self, ticket: Ticket) -> None:
+        """Place a request, or let it wait.
+
+        Raises:
+            ServiceError: too many wait already.
+        """
+        if not ticket.resumed and self.depth >= self._limit and not self._slot_is_free():
+            raise ServiceError(
+                "server_busy", "All slots are busy. Please try again later.", retry_after_s=1.0
+            )
+        ticket.since_s = self._now_s()
+        self._waiting.append(ticket)
+        self.pump()
+
+    async def wait(self, ticket: Ticket) -> Replica:
+        """Return the replica a request was given, once it was.
+
+        Raises:
+            ServiceError: the ticket was failed.
+        """
+        try:
+            return await ticket.placed
+        finally:
+            if ticket.replica is None:
+                self._waiting.remove(ticket)
+
+    def release(self, ticket: Ticket) -> None:
+        """Note that a request has left its replica."""
+        if ticket.replica is not None and ticket in ticket.replica.forwarded:
+            ticket.replica.forwarded.discard(ticket)
+            self.pump()
+
+    def pump(self) -> None:
+        """Forward everything that may go now; called whenever a replica's state changes."""
+        while self._waiting and self._forward_one():
+            pass
+        away = bool(self._waiting) and not any(replica.ready for replica in self.replicas)
+        if away and self._giving_up is None:
+            loop = asyncio.get_running_loop()
+            self._giving_up = loop.call_later(self._patience_s, self._give_up)
+        elif not away and self._giving_up is not None:
+            self._giving_up.cancel()
+            self._giving_up = None
+
+    def _give_up(self) -> None:
+        self._giving_up = None
+        for ticket in self._waiting:
+            ticket.fail(
+                ServiceError(
+                    "worker_unavailable",
+                    f"The model worker did not come back within {self._patience_s:g} s.",
+                    retry_after_s=1.0,
+                )
+            )
+
+    def _forward_one(self) -> bool:
+        now_s = self._now_s()
+        for ticket in sorted(self._waiting, key=lambda ticket: self._rank(ticket, now_s)):
+            if ticket.placed.done():
+                continue
+            replica = self._room_for(ticket)
+            if replica is not None:
+                self._waiting.remove(ticket)
+                ticket.replica = replica
+                replica.forwarded.add(ticket)
+                ticket.placed.set_result(replica)
+                return True
+        return False
+
+    def _rank(self, ticket: Ticket, now_s: float) -> tuple[bool, int, int]:
+        promotions = int((now_s - ticket.since_s) / _AGING_S)
+        aged = max(ticket.priority - promotions, common.PRIORITY_HIGH)
+        return (not ticket.resumed, aged, ticket.arrival_ns)
+
+    def _room_for(self, ticket: Ticket) -> Replica | None:
+        """Return the least loaded replica that may take a request now."""
+        ready = sorted(
+            (replica for replica in self.replicas if replica.ready),
+            key=lambda replica: len(replica.forwarded) - replica.slots,
+        )
+        for replica in ready:
+            if ticket.resumed or replica.backlog < _BACKLOG:
+                return replica
+            # The worker orders what it holds by class, so a higher one is always worth sending.
+            if any(other.priority > ticket.priority for other in replica.forwarded):
+                return replica
+        return None
+
+    def _slot_is_free(self) -> bool:
+        return any(r.ready and len(r.forwarded) < r.slots for r in self.replicas)

@@ -1,0 +1,73 @@
+"""The HTTP application: routes, keys, and the rim where failures become answers.
+
+Owns the one place in which an exception turns into a status; handlers raise and never render.
+Errors take the form of the dialect that owns the path, also when no handler ran. Runs on the
+gateway's event loop.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from aiohttp import web
+
+from gateway.context import CONTEXT, Context
+from gateway.dialects.base import ErrorDialect
+from gateway.dialects.openai import errors as openai_errors
+from gateway.routes import health, models, text
+from gateway.routes.route import Handler
+from shared.errors import ServiceError
+
+log = logging.getLogger(__name__)
+
+_OWNERS: Final = web.AppKey("owners", dict[str, ErrorDialect])
+# Statuses that aiohttp raises before or instead of a handler.
+_CODES: Final[Mapping[int, tuple[str, str]]] = {
+    404: ("not_found", "There is nothing at this path."),
+    405: ("method_not_allowed", "This path does not take this method."),
+    413: ("payload_too_large", "Request body too large."),
+}
+
+
+def make_app(context: Context) -> web.Application:
+    """Return the application; starting and stopping the registry is the caller's work."""
+    # Bodies are bounded by body.py, which counts while it reads.
+    app = web.Application(middlewares=[rim], client_max_size=0)
+    app[CONTEXT] = context
+    app[_OWNERS] = {}
+    for route in (*text.routes(), *models.routes(), *health.routes()):
+        app.router.add_route(route.method, route.path, route.handler)
+        app[_OWNERS][route.path] = route.dialect
+    return app
+
+
+@web.middleware
+async def rim(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Check the key, run the handler, and turn every failure into an answer."""
+    headers: dict[str, str] = {}
+    try:
+        request.app[CONTEXT].keys.check(request.path, request.headers)
+        return await handler(request)
+    except ServiceError as failure:
+        error = failure
+    except web.HTTPException as failure:
+        code, message = _CODES.get(failure.status, ("invalid_request", failure.reason))
+        error = ServiceError(code, message)
+        if "Allow" in failure.headers:
+            headers["Allow"] = failure.headers["Allow"]
+    except ConnectionError:
+        # The client left in the middle of an answer: there is nobody to tell.
+        raise
+    except Exception:
+        log.exception("%s %s failed", request.method, request.path)
+        error = ServiceError("internal", "Internal server error.")
+    return _answer(request, error, headers)
+
+
+def _answer(request: web.Request, error: ServiceError, headers: Mapping[str, str]) -> web.Response:
+    dialect = request.app[_OWNERS].get(request.path, openai_errors)
+    reply = dialect.error(error)
+    log.info("%s %s: %d %s", request.method, request.path, reply.status, error.code)
+    return web.Response(status=reply.status, body=reply.body, headers={**reply.headers, **headers})

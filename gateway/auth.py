@@ -1,0 +1,77 @@
+"""API keys: where they come from, and whether a request carries one.
+
+Owns the set of keys, as digests, and the rules of the two headers. Keys are never logged and
+never compared with `==`. Pure after start.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from shared.config import ConfigError
+from shared.errors import ServiceError
+
+log = logging.getLogger(__name__)
+
+PUBLIC_PATHS: Final = frozenset({"/", "/health", "/v1/health"})
+_BEARER: Final = "Bearer "
+
+
+class Keys:
+    """The keys that open this server; with none, everything is open.
+
+    Args:
+        keys: from flags, environment and fleet file.
+        files: files with one key per line.
+
+    Raises:
+        ConfigError: a file can't be read, or holds no key.
+    """
+
+    def __init__(self, keys: Iterable[str], files: Iterable[str | Path]) -> None:
+        found = [*keys]
+        for path in files:
+            found += _read_keys(Path(path))
+        self._digests = [_digest(key) for key in found]
+
+    def check(self, path: str, headers: Mapping[str, str]) -> None:
+        """Let a request pass or refuse it.
+
+        Raises:
+            ServiceError: `missing_api_key` or `invalid_api_key`.
+        """
+        if not self._digests or path in PUBLIC_PATHS:
+            return
+        token = headers.get("Authorization") or headers.get("X-Api-Key") or ""
+        token = token.removeprefix(_BEARER)
+        if not token:
+            raise ServiceError("missing_api_key", "This server needs an API key.")
+        presented = _digest(token)
+        # Every key is compared, so that time tells nothing about which one was close.
+        matches = [hmac.compare_digest(presented, digest) for digest in self._digests]
+        if not any(matches):
+            raise ServiceError("invalid_api_key", "The API key is not valid.")
+
+
+def _read_keys(path: Path) -> list[str]:
+    try:
+        # Lines end at \n alone and are not trimmed; open() would turn \r\n into \n.
+        lines = path.read_bytes().decode().split("\n")
+    except (OSError, UnicodeDecodeError) as failure:
+        raise ConfigError(f"--api-key-file: {path}: {failure}") from None
+    keys = [line for line in lines if line and not line.startswith("#")]
+    if not keys:
+        raise ConfigError(f"--api-key-file: {path} holds no key")
+    if any(key.endswith("\r") for key in keys):
+        log.warning("%s has Windows line ends; they count as part of the keys", path)
+    return keys
+
+
+def _digest(key: str) -> bytes:
+    # Header values arrive as str with surrogates for bytes that are not UTF-8.
+    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()

@@ -1,0 +1,32 @@
+"""What handlers share: settings, workers, and the path through them. Made once per process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from aiohttp import web
+
+from gateway.auth import Keys
+from gateway.generate import Generator
+from gateway.registry import Registry
+from shared.settings import GatewaySettings
+
+
+@dataclass(frozen=True)
+class Context:
+    """Everything a handler may reach."""
+
+    settings: GatewaySettings
+    keys: Keys
+    registry: Registry
+    generator: Generator
+
+    @property
+    def ping_s(self) -> float | None:
+        """Silence after which a stream gets a comment; None for never."""
+        interval_s = self.settings.sse_ping_interval_s
+        return None if interval_s < 0 else float(interval_s)
+
+
+CONTEXT: Final = web.AppKey("context", Context)

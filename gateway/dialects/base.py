@@ -1,0 +1,109 @@
+"""What every dialect offers, and the few values that cross its door.
+
+A dialect is pure functions: parse a body, render events as a stream, render a completion as a
+body, render an error. It owns no I/O, no clock and no randomness; those come in as a `Stamp`.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gateway.fold import Completion, Item
+from shared.errors import ServiceError
+from shared.pb import common_pb2 as common
+from shared.pb import text_pb2 as pb
+
+# Bytes of the stream an item gives; empty for those a dialect does not show.
+Feed = Callable[[Item], bytes]
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What a request gets from outside itself, so that parsing stays pure."""
+
+    request_id: str
+    arrival_ns: int
+    seed: int
+
+    @staticmethod
+    def draw(prefix: str) -> Stamp:
+        """Return a fresh one; `prefix` begins the id the client sees."""
+        # 63 bits: the largest 64-bit value means "random" on the native routes.
+        return Stamp(prefix + secrets.token_hex(12), time.time_ns(), secrets.randbits(63))
+
+    @property
+    def unix_s(self) -> int:
+        """The moment of arrival."""
+        return self.arrival_ns // 1_000_000_000
+
+
+@dataclass(frozen=True)
+class MediaRef:
+    """A media part of a request, still to be fetched into `part`."""
+
+    kind: common.Media.Kind.ValueType
+    url: str
+    path: str
+    part: pb.Part
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """A request in the canonical vocabulary, and what only the answer's form depends on.
+
+    Attributes:
+        model: as the client wrote it; None for the default worker.
+    """
+
+    request: pb.GenerateRequest
+    model: str | None
+    stream: bool
+    include_usage: bool
+    created_unix_s: int
+    media: list[MediaRef] = field(default_factory=list)
+
+    @property
+    def logprobs(self) -> bool:
+        """Whether log-probabilities were asked for."""
+        return self.request.HasField("logprobs")
+
+
+@dataclass(frozen=True)
+class ErrorReply:
+    """An error in a dialect's own form."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str]
+
+
+class ErrorDialect(Protocol):
+    """How one family of paths says that something failed."""
+
+    def error(self, failure: ServiceError) -> ErrorReply:
+        """Return the whole HTTP answer."""
+
+
+class TextDialect(ErrorDialect, Protocol):
+    """The four pure functions of a text route. A module is one."""
+
+    ID_PREFIX: str
+    # Top-level keys that are read, ignored on purpose, or refused.
+    KNOWN: frozenset[str]
+
+    def parse(self, body: bytes, stamp: Stamp) -> Parsed:
+        """Return the request a body stands for.
+
+        Raises:
+            ServiceError: `invalid_request`, naming the field, or `not_supported`.
+        """
+
+    def renderer(self, parsed: Parsed, model: str) -> Feed:
+        """Return a function that turns events into stream bytes, in order, once."""
+
+    def body(self, parsed: Parsed, model: str, completion: Completion) -> bytes:
+        """Return the answer of a request that does not stream."""

@@ -1,0 +1,1 @@
+"""OpenAI's wire formats as the REST reference narrows and widens them."""

@@ -1,0 +1,169 @@
+"""OpenAI chat completions: the four functions of the dialect.
+
+Owns the request's top level and the answer that does not stream. Fields are declared in wire.py,
+messages read by conversation.py, chunks rendered by chunk.py. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from gateway.body import decode
+from gateway.dialects.base import Feed, MediaRef, Parsed, Stamp
+from gateway.dialects.openai import chunk, errors, wire
+from gateway.dialects.openai.conversation import parse_conversation
+from gateway.dialects.openai.grammar import parse_gbnf, parse_response_format, parse_schema
+from gateway.dialects.sampling import (
+    invalid,
+    parse_budget,
+    parse_max_tokens,
+    parse_sampling,
+    parse_stop,
+)
+from gateway.fold import Block, Completion
+from shared.errors import ServiceError
+from shared.pb import text_pb2 as pb
+
+ID_PREFIX: Final = "chatcmpl-"
+KNOWN: Final = frozenset(wire.ChatBody.__struct_fields__) | wire.IGNORED.keys()
+
+error = errors.error
+
+_BODY: Final = msgspec.json.Decoder(wire.ChatBody)
+_FORCED: Final = (pb.ToolChoice.MODE_REQUIRED, pb.ToolChoice.MODE_NAMED)
+
+
+def parse(body: bytes, stamp: Stamp) -> Parsed:
+    """Return the request a body stands for.
+
+    Raises:
+        ServiceError: `invalid_request`, naming the field.
+    """
+    fields = decode(_BODY, body)
+    _refuse_unserved(fields)
+    media: list[MediaRef] = []
+    request = pb.GenerateRequest(
+        request_id=stamp.request_id,
+        chat=parse_conversation(fields, stamp, media),
+        sampling=parse_sampling(fields, stamp),
+        stop=parse_stop(fields),
+        max_tokens=parse_max_tokens(fields),
+        grammar=_parse_grammar(fields),
+        logprobs=_parse_logprobs(fields),
+        reasoning=_parse_reasoning(fields),
+        cache=_parse_cache(fields),
+        arrival_ns=stamp.arrival_ns,
+    )
+    if request.HasField("grammar") and request.chat.tool_choice.mode in _FORCED:
+        raise invalid("tool_choice", "can't be forced together with a structured output")
+    options = fields.stream_options
+    return Parsed(
+        request=request,
+        model=fields.model,
+        stream=bool(fields.stream),
+        include_usage=bool(options and options.include_usage),
+        created_unix_s=stamp.unix_s,
+        media=media,
+    )
+
+
+def renderer(parsed: Parsed, model: str) -> Feed:
+    """Return a function that turns events into chunks, in order, once."""
+    return chunk.ChatStream(parsed, model).feed
+
+
+def body(parsed: Parsed, model: str, completion: Completion) -> bytes:
+    """Return the answer of a request that does not stream."""
+    reason = chunk.finish_reason(completion.finished.reason, bool(completion.tool_calls()))
+    logprobs = chunk.logprobs(completion.infos) if parsed.logprobs else None
+    choice = {
+        "index": 0,
+        "message": _message(completion),
+        "finish_reason": reason,
+        "logprobs": logprobs,
+    }
+    answer = {
+        "id": parsed.request.request_id,
+        "object": "chat.completion",
+        "created": parsed.created_unix_s,
+        "model": model,
+        "system_fingerprint": None,
+        "choices": [choice],
+        "usage": chunk.usage(completion.finished.usage),
+    }
+    return orjson.dumps(answer)
+
+
+def _message(completion: Completion) -> dict[str, Any]:
+    content = completion.text(pb.BlockStart.KIND_ANSWER)
+    reasoning = completion.text(pb.BlockStart.KIND_REASONING)
+    calls = completion.tool_calls()
+    # A turn of nothing but calls has content null, never "".
+    message: dict[str, Any] = {"role": "assistant", "content": content or (None if calls else "")}
+    if reasoning:
+        message |= {"reasoning_content": reasoning, "reasoning": reasoning}
+    if calls:
+        message["tool_calls"] = [_call(block) for block in calls]
+    elif reasoning and not content:
+        message["reasoning_only"] = True
+    return message
+
+
+def _call(block: Block) -> dict[str, Any]:
+    function = {"name": block.start.tool_name, "arguments": block.text}
+    return {"id": block.start.tool_call_id, "type": "function", "function": function}
+
+
+def _refuse_unserved(fields: wire.ChatBody) -> None:
+    for name, (inert, sentence) in wire.REFUSED.items():
+        value = getattr(fields, name)
+        # 1 == True in Python, and true is not a number of choices.
+        if value is not None and not any(value == v and type(value) is type(v) for v in inert):
+            raise invalid(name, sentence)
+
+
+def _parse_grammar(fields: wire.ChatBody) -> pb.Grammar | None:
+    found = [parse_response_format(fields.response_format)]
+    if bytes(fields.json_schema) != b"null":
+        found.append(parse_schema(fields.json_schema, "json_schema"))
+    if fields.grammar:
+        found.append(parse_gbnf(fields.grammar))
+    given = [grammar for grammar in found if grammar is not None]
+    if len(given) > 1:
+        raise invalid("response_format", "can't be combined with grammar or json_schema")
+    return given[0] if given else None
+
+
+def _parse_logprobs(fields: wire.ChatBody) -> pb.Logprobs | None:
+    top = fields.top_logprobs
+    if top is not None and not 0 <= top <= 20:
+        raise invalid("top_logprobs", "must be between 0 and 20")
+    if not fields.logprobs:
+        if top:
+            raise ServiceError(
+                "invalid_request",
+                "top_logprobs requires logprobs to be set to true",
+                "top_logprobs",
+            )
+        return None
+    return pb.Logprobs(top=top or 0)
+
+
+def _parse_reasoning(fields: wire.ChatBody) -> pb.Reasoning:
+    effort = fields.reasoning_effort
+    if effort is None and (raw := (fields.extra_body or {}).get("reasoning_effort")) is not None:
+        nested = msgspec.json.decode(raw)
+        effort = nested if isinstance(nested, str) else None
+    return pb.Reasoning(budget_tokens=parse_budget(fields), effort=effort)
+
+
+def _parse_cache(fields: wire.ChatBody) -> pb.CachePolicy:
+    enabled = fields.cache_prompt
+    if enabled is None and (raw := (fields.extra_body or {}).get("cache_prompt")) is not None:
+        # Anything but a boolean is ignored here, by the reference.
+        enabled = {b"true": True, b"false": False}.get(bytes(raw))
+    session = fields.prompt_cache_key or fields.user or ""
+    return pb.CachePolicy(enabled=enabled, session_key=session)

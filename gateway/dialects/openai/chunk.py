@@ -1,0 +1,162 @@
+"""The chunks of a chat completion stream.
+
+Owns their order and keys: the role, then content, reasoning and tool calls as they come, the
+chunk with the finish reason, the usage where asked for, and `[DONE]`. What never changes in a
+stream is rendered once; a token costs one JSON string and a few joins. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import orjson
+
+from gateway.dialects.base import Parsed
+from gateway.dialects.openai.errors import envelope
+from gateway.fold import Item
+from shared.errors import from_message
+from shared.pb import common_pb2 as common
+from shared.pb import text_pb2 as pb
+
+DONE: Final = b"data: [DONE]\n\n"
+# OpenAI's value for "as good as impossible"; JSON has no minus infinity.
+_LOWEST_LOGPROB: Final = -9999.0
+_REASONS: Final = {
+    pb.Finished.REASON_MAX_TOKENS: "length",
+    pb.Finished.REASON_CONTEXT: "length",
+}
+_ANSWER: Final = pb.BlockStart.KIND_ANSWER
+_REASONING: Final = pb.BlockStart.KIND_REASONING
+_TOOL_CALL: Final = pb.BlockStart.KIND_TOOL_CALL
+
+
+def finish_reason(reason: pb.Finished.Reason.ValueType, called: bool) -> str:  # noqa: FBT001
+    """Return OpenAI's word. A limit outweighs calls: the last one may be cut short."""
+    return _REASONS.get(reason, "tool_calls" if called else "stop")
+
+
+def usage(counts: common.Usage) -> dict[str, Any]:
+    """Return the `usage` object."""
+    fields: dict[str, Any] = {
+        "prompt_tokens": counts.prompt_tokens,
+        "completion_tokens": counts.completion_tokens,
+        "total_tokens": counts.prompt_tokens + counts.completion_tokens,
+        "prompt_tokens_details": {"cached_tokens": counts.cached_tokens},
+    }
+    if counts.reasoning_tokens:
+        fields["completion_tokens_details"] = {"reasoning_tokens": counts.reasoning_tokens}
+    return fields
+
+
+def logprobs(infos: Sequence[pb.TokenInfo]) -> dict[str, Any]:
+    """Return the `logprobs` object of a choice."""
+    content = [
+        _logprob(info) | {"top_logprobs": [_logprob(other) for other in info.top]} for info in infos
+    ]
+    return {"content": content}
+
+
+def _logprob(info: pb.TokenInfo) -> dict[str, Any]:
+    return {
+        "token": info.text.decode("utf-8", "replace"),
+        "logprob": max(info.logprob, _LOWEST_LOGPROB),
+        "bytes": list(info.text),
+    }
+
+
+class ChatStream:
+    """One stream; `feed` it each item once, in order."""
+
+    def __init__(self, parsed: Parsed, model: str) -> None:
+        head = orjson.dumps(
+            {
+                "id": parsed.request.request_id,
+                "object": "chat.completion.chunk",
+                "created": parsed.created_unix_s,
+                "model": model,
+                "system_fingerprint": None,
+            }
+        )
+        self._head = b"data: " + head[:-1]
+        self._delta = self._head + b',"choices":[{"index":0,"delta":'
+        self._content = self._delta + b'{"content":'
+        self._include_usage = parsed.include_usage
+        self._kind = _ANSWER
+        self._calls = 0
+        self._has_content = False
+        self._has_reasoning = False
+
+    def feed(self, item: Item) -> bytes:
+        """Return the bytes an item gives."""
+        if isinstance(item, pb.Accepted):
+            return self._chunk(b'{"role":"assistant"}')
+        match item.WhichOneof("event"):
+            case "delta":
+                return self._feed_delta(item.delta)
+            case "block_start":
+                return self._feed_block(item.block_start)
+            case "finished":
+                return self._feed_finished(item.finished)
+            case "failed":
+                return self._feed_failed(item.failed)
+        return b""
+
+    def _feed_delta(self, delta: pb.Delta) -> bytes:
+        if not delta.infos:
+            return self._text(delta.text) if delta.text else b""
+        # One position of the stream per token, so that logprobs can be matched by position.
+        *held_back, last = delta.infos
+        marks = [self._chunk(b'{"content":""}', [info]) for info in held_back]
+        return b"".join([*marks, self._text(delta.text, [last])])
+
+    def _text(self, text: str, infos: Sequence[pb.TokenInfo] = ()) -> bytes:
+        quoted = orjson.dumps(text)
+        if not text:
+            return self._chunk(b'{"content":""}', infos)
+        if self._kind == _ANSWER:
+            self._has_content = True
+            return b"".join((self._content, quoted, b"}", _tail(infos)))
+        if self._kind == _REASONING:
+            self._has_reasoning = True
+            both = b'{"reasoning_content":', quoted, b',"reasoning":', quoted, b"}"
+            return self._chunk(b"".join(both), infos)
+        place = b'{"tool_calls":[{"index":%d,"function":{"arguments":' % (self._calls - 1)
+        return self._chunk(b"".join((place, quoted, b"}}]}")), infos)
+
+    def _feed_block(self, block: pb.BlockStart) -> bytes:
+        self._kind = block.kind
+        if block.kind != _TOOL_CALL:
+            return b""
+        call = {
+            "index": self._calls,
+            "id": block.tool_call_id,
+            "type": "function",
+            "function": {"name": block.tool_name},
+        }
+        self._calls += 1
+        return self._chunk(orjson.dumps({"tool_calls": [call]}))
+
+    def _feed_finished(self, finished: pb.Finished) -> bytes:
+        only_thoughts = self._has_reasoning and not self._has_content and not self._calls
+        delta = b'{"reasoning_only":true}' if only_thoughts else b"{}"
+        reason = finish_reason(finished.reason, self._calls > 0).encode()
+        parts = [self._delta, delta, b',"finish_reason":"', reason, b'","logprobs":null}]}\n\n']
+        if self._include_usage:
+            counts = orjson.dumps(usage(finished.usage))
+            parts += [self._head, b',"choices":[],"usage":', counts, b"}\n\n"]
+        return b"".join([*parts, DONE])
+
+    def _feed_failed(self, failed: pb.Failed) -> bytes:
+        failure = orjson.dumps(envelope(from_message(failed.error)))
+        end = b'{},"finish_reason":"error","logprobs":null}],"error":', failure, b"}\n\n"
+        return b"".join((self._delta, *end, DONE))
+
+    def _chunk(self, delta: bytes, infos: Sequence[pb.TokenInfo] = ()) -> bytes:
+        return b"".join((self._delta, delta, _tail(infos)))
+
+
+def _tail(infos: Sequence[pb.TokenInfo]) -> bytes:
+    if not infos:
+        return b',"finish_reason":null,"logprobs":null}]}\n\n'
+    return b',"finish_reason":null,"logprobs":%b}]}\n\n' % orjson.dumps(logprobs(infos))

@@ -1,0 +1,209 @@
+"""Messages, tools and template variables of an OpenAI chat body, as a canonical prompt.
+
+Owns what a conversation may consist of. It renders nothing: chat templates live with the model.
+Media parts become empty canonical parts with a reference beside them, and are fetched by nobody
+here. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from gateway import body
+from gateway.dialects.base import MediaRef, Stamp
+from gateway.dialects.openai import wire
+from shared.errors import ServiceError
+from shared.pb import common_pb2 as common
+from shared.pb import text_pb2 as pb
+
+_MAX_TOOLS: Final = 128
+# Deeper values cost stack in every template engine and JSON reader they pass.
+_MAX_DEPTH: Final = 64
+
+_ANY: Final = msgspec.json.Decoder(Any)
+_TOOL: Final = msgspec.json.Decoder(wire.Tool)
+_OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_MODES: Final = {
+    "auto": pb.ToolChoice.MODE_AUTO,
+    "none": pb.ToolChoice.MODE_NONE,
+    "required": pb.ToolChoice.MODE_REQUIRED,
+}
+
+
+def parse_conversation(fields: wire.ChatBody, stamp: Stamp, media: list[MediaRef]) -> pb.ChatPrompt:
+    """Return the prompt; references to media are added to `media`.
+
+    Raises:
+        ServiceError: naming the field.
+    """
+    messages = [parse_message(m, f"messages[{i}]", media) for i, m in enumerate(fields.messages)]
+    if not any(map(_has_input, messages)):
+        raise ServiceError(
+            "invalid_request",
+            "Request must include at least one non-empty message content or media input.",
+            "messages",
+        )
+    tools = parse_tools(fields.tools or [])
+    prompt = pb.ChatPrompt(
+        messages=messages,
+        tools=tools,
+        tool_choice=parse_tool_choice(fields.tool_choice, tools),
+        template_kwargs_json=parse_template_kwargs(fields),
+        template_time_unix_s=stamp.unix_s,
+        add_generation_prompt=not _continues(fields),
+    )
+    if fields.parallel_tool_calls is not None:
+        prompt.parallel_tool_calls = fields.parallel_tool_calls
+    return prompt
+
+
+def parse_message(message: wire.Message, path: str, media: list[MediaRef]) -> pb.Message:
+    """Return one turn. `developer` is read as `system`."""
+    if message.function_call is not None:
+        raise ServiceError(
+            "invalid_request", f"{path}.function_call is not supported: use tool_calls", path
+        )
+    calls = message.tool_calls or []
+    return pb.Message(
+        role="system" if message.role == "developer" else message.role,
+        parts=_parse_content(message.content, f"{path}.content", media),
+        name=message.name,
+        tool_calls=[_parse_call(c, f"{path}.tool_calls[{i}]") for i, c in enumerate(calls)],
+        tool_call_id=message.tool_call_id,
+        reasoning=message.reasoning_content or message.reasoning,
+    )
+
+
+def _parse_content(
+    content: str | list[wire.Part] | None, path: str, media: list[MediaRef]
+) -> list[pb.Part]:
+    if not isinstance(content, list):
+        return [pb.Part(text=content)] if content else []
+    return [_parse_part(part, f"{path}[{i}]", media) for i, part in enumerate(content)]
+
+
+def _parse_part(part: wire.Part, path: str, media: list[MediaRef]) -> pb.Part:
+    match part:
+        case wire.TextPart():
+            return pb.Part(text=part.text)
+        case wire.RefusalPart():
+            return pb.Part(text=part.refusal)
+        case wire.ImagePart(image_url=wire.ImageUrl() as image):
+            made = common.Media(kind=common.Media.KIND_IMAGE, detail=image.detail)
+            url = image.url
+        case wire.ImagePart(image_url=url):
+            made = common.Media(kind=common.Media.KIND_IMAGE)
+        case wire.VideoPart(video_url=wire.VideoUrl() as video):
+            made = common.Media(kind=common.Media.KIND_VIDEO, fps=video.fps)
+            url = video.url
+        case wire.VideoPart(video_url=url):
+            made = common.Media(kind=common.Media.KIND_VIDEO)
+        case wire.AudioPart(input_audio=audio):
+            made = common.Media(kind=common.Media.KIND_AUDIO)
+            url = audio.data
+    reference = MediaRef(made.kind, url, path, pb.Part(media=made))
+    media.append(reference)
+    return reference.part
+
+
+def _parse_call(call: wire.ToolCall, path: str) -> pb.ToolCall:
+    arguments = body.decode(_ANY, call.function.arguments, f"{path}.function.arguments")
+    if isinstance(arguments, str):
+        text = arguments
+    else:
+        check_depth(arguments, f"{path}.function.arguments")
+        text = bytes(call.function.arguments).decode()
+    return pb.ToolCall(id=call.id or "", name=call.function.name, arguments=text)
+
+
+def parse_tools(raws: list[msgspec.Raw]) -> list[pb.Tool]:
+    """Return the tools, each with the text the client sent."""
+    if len(raws) > _MAX_TOOLS:
+        raise ServiceError(
+            "invalid_request",
+            f"Too many tools: {len(raws)}. Maximum allowed is {_MAX_TOOLS}.",
+            "tools",
+        )
+    return [_parse_tool(raw, f"tools[{index}]") for index, raw in enumerate(raws)]
+
+
+def _parse_tool(raw: msgspec.Raw, path: str) -> pb.Tool:
+    tool = body.decode(_TOOL, raw, path)
+    if not tool.function.name:
+        raise ServiceError("invalid_request", f"{path}.function.name must not be empty", path)
+    check_depth(body.decode(_ANY, raw, path), path)
+    return pb.Tool(name=tool.function.name, json=bytes(raw).decode())
+
+
+def parse_tool_choice(choice: Any, tools: list[pb.Tool]) -> pb.ToolChoice:
+    """Return whether and which tool must be called."""
+    if choice is None:
+        return pb.ToolChoice(mode=pb.ToolChoice.MODE_AUTO)
+    if isinstance(choice, dict):
+        return pb.ToolChoice(mode=pb.ToolChoice.MODE_NAMED, name=_named_tool(choice, tools))
+    if not isinstance(choice, str) or choice not in _MODES:
+        shown = str(choice)[:100]
+        raise _bad_choice(
+            f"Invalid tool_choice value: '{shown}'. "
+            "Must be 'auto', 'none', 'required', or a function object."
+        )
+    if choice == "required" and not tools:
+        raise _bad_choice("tool_choice 'required' needs at least one tool.")
+    return pb.ToolChoice(mode=_MODES[choice])
+
+
+def _named_tool(choice: dict[str, Any], tools: list[pb.Tool]) -> str:
+    function = choice.get("function")
+    name = function.get("name") if isinstance(function, dict) else None
+    if choice.get("type") != "function" or not isinstance(name, str) or not name:
+        raise _bad_choice("tool_choice must be of type 'function' and name a function.")
+    if all(tool.name != name for tool in tools):
+        raise _bad_choice("tool_choice names a function that is not among the tools.")
+    return name
+
+
+def parse_template_kwargs(fields: wire.ChatBody) -> str:
+    """Return the template variables as JSON text, empty without any: the first form given wins."""
+    extra = fields.extra_body or {}
+    kwargs = fields.chat_template_kwargs
+    path = "chat_template_kwargs"
+    if kwargs is None and extra.get(path, b"null") != b"null":
+        path = f"extra_body.{path}"
+        kwargs = body.decode(_OBJECT, extra["chat_template_kwargs"], path)
+    if kwargs is None and "preserve_thinking" in extra:
+        kwargs = {"preserve_thinking": extra["preserve_thinking"]}
+    for name, raw in (kwargs or {}).items():
+        check_depth(body.decode(_ANY, raw, path), f"{path}.{name}")
+    return msgspec.json.encode(kwargs).decode() if kwargs else ""
+
+
+def check_depth(value: Any, path: str) -> None:
+    """Refuse a value that is nested beyond reason."""
+    if isinstance(value, dict | list) and body.depth(value, _MAX_DEPTH) > _MAX_DEPTH:
+        raise ServiceError("invalid_request", f"{path} is nested too deeply", path)
+
+
+def _continues(fields: wire.ChatBody) -> bool:
+    """Return whether the last message is an answer to go on with."""
+    if not fields.continue_final_message and fields.add_generation_prompt is not False:
+        return False
+    if fields.messages[-1].role != "assistant":
+        raise ServiceError(
+            "invalid_request", "only a last message of the assistant can be continued", "messages"
+        )
+    return True
+
+
+def _has_input(message: pb.Message) -> bool:
+    return (
+        message.role == "tool"
+        or bool(message.tool_calls)
+        or bool(message.reasoning.strip())
+        or any(part.HasField("media") or part.text.strip() for part in message.parts)
+    )
+
+
+def _bad_choice(sentence: str) -> ServiceError:
+    return ServiceError("invalid_request", sentence, "tool_choice")

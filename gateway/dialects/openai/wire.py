@@ -1,0 +1,195 @@
+"""What an OpenAI chat body may hold: the fields read, the fields ignored, the fields refused.
+
+Owns the shape of the JSON and nothing of its meaning. The two tables are the whole of the
+dialect's policy on fields it does not serve; the documentation is printed from them. Pure data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+
+from gateway.dialects.sampling import SamplingFields
+
+
+class TextPart(msgspec.Struct, tag_field="type", tag="text"):
+    """Plain text."""
+
+    text: str
+
+
+class RefusalPart(msgspec.Struct, tag_field="type", tag="refusal"):
+    """What an assistant said instead of an answer; read as text."""
+
+    refusal: str
+
+
+class ImageUrl(msgspec.Struct):
+    """Where an image is."""
+
+    url: str
+    detail: Literal["low", "high", "auto"] | None = None
+
+
+class ImagePart(msgspec.Struct, tag_field="type", tag="image_url"):
+    """An image; clients also write the address without the object around it."""
+
+    image_url: ImageUrl | str
+
+
+class VideoUrl(msgspec.Struct):
+    """Where a clip is."""
+
+    url: str
+    fps: float | None = None
+
+
+class VideoPart(msgspec.Struct, tag_field="type", tag="video_url"):
+    """A clip."""
+
+    video_url: VideoUrl | str
+
+
+class InputAudio(msgspec.Struct):
+    """Base64 of a recording, or a data URI."""
+
+    data: str
+    format: str | None = None
+
+
+class AudioPart(msgspec.Struct, tag_field="type", tag="input_audio"):
+    """A recording."""
+
+    input_audio: InputAudio
+
+
+Part = TextPart | RefusalPart | ImagePart | VideoPart | AudioPart
+
+
+class FunctionCall(msgspec.Struct):
+    """Name and arguments; the arguments as a string of JSON, or as the object itself."""
+
+    name: str
+    arguments: msgspec.Raw = msgspec.Raw(b'""')
+
+
+class ToolCall(msgspec.Struct):
+    """A call an assistant turn made."""
+
+    function: FunctionCall
+    id: str | None = None
+    type: Literal["function"] | None = None
+
+
+class Message(msgspec.Struct):
+    """One turn."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: str | list[Part] | None = None
+    name: str | None = None
+    tool_calls: list[ToolCall] | None = None
+    tool_call_id: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    function_call: Any = None
+
+
+class ToolFunction(msgspec.Struct):
+    """The part of a tool that is looked at here; the whole of it is passed on as it is."""
+
+    name: str
+    parameters: dict[str, Any] | None = None
+
+
+class Tool(msgspec.Struct):
+    """A function the model may call."""
+
+    function: ToolFunction
+    type: Literal["function"]
+
+
+class StreamOptions(msgspec.Struct):
+    """Options of a stream."""
+
+    include_usage: bool | None = None
+
+
+class ChatBody(SamplingFields, kw_only=True):
+    """The body of a chat completion."""
+
+    messages: list[Message]
+    model: str | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+    tools: list[msgspec.Raw] | None = None
+    tool_choice: Any = None
+    parallel_tool_calls: bool | None = None
+    response_format: dict[str, msgspec.Raw] | None = None
+    grammar: str | None = None
+    json_schema: msgspec.Raw = msgspec.Raw(b"null")
+    chat_template_kwargs: dict[str, msgspec.Raw] | None = None
+    extra_body: dict[str, msgspec.Raw] | None = None
+    reasoning_effort: str | None = None
+    continue_final_message: bool | None = None
+    add_generation_prompt: bool | None = None
+    cache_prompt: bool | None = None
+    prompt_cache_key: str | None = None
+    user: str | None = None
+    # Looked at only to be refused: see REFUSED.
+    n: Any = None
+    best_of: Any = None
+    modalities: Any = None
+    audio: Any = None
+    functions: Any = None
+    function_call: Any = None
+    web_search_options: Any = None
+    guided_json: Any = None
+    guided_regex: Any = None
+    guided_choice: Any = None
+    guided_grammar: Any = None
+    structured_outputs: Any = None
+    mirostat: Any = None
+    dynatemp_range: Any = None
+
+
+# Known fields without effect here, and why that is right.
+IGNORED: Final[Mapping[str, str]] = {
+    "store": "nothing is kept of a chat completion",
+    "metadata": "labels of the client's own",
+    "service_tier": "there is one tier",
+    "safety_identifier": "not evaluated",
+    "verbosity": "a hint that local models do not read",
+    "prediction": "speeds an answer up and does not change it",
+    "prompt_cache_retention": "the cache's own limits apply",
+    "return_progress": "not part of this stream",
+    "timings_per_token": "not part of this stream",
+    "reasoning_format": "set for the whole server",
+    "reasoning_in_content": "set for the whole server",
+    "samplers": "the order of the samplers is fixed",
+    "id_slot": "slots are assigned by the scheduler",
+    "n_keep": "contexts are not shifted",
+    "n_discard": "contexts are not shifted",
+}
+
+# Known fields that would change the answer and are not served: the values that ask for nothing,
+# and what to say to the others.
+REFUSED: Final[Mapping[str, tuple[tuple[Any, ...], str]]] = {
+    "n": ((1,), "must be 1: one choice is generated per request"),
+    "best_of": ((1,), "must be 1: one choice is generated per request"),
+    "modalities": ((["text"], []), 'must be ["text"]: answers are text'),
+    "audio": ((), "is not supported: answers are text"),
+    "functions": (([],), "is not supported: use tools"),
+    "function_call": (("none", "auto"), "is not supported: use tool_choice"),
+    "web_search_options": ((), "is not supported: this server does not search"),
+    "guided_json": ((), "is not supported: use response_format"),
+    "guided_regex": ((), "is not supported: use response_format"),
+    "guided_choice": ((), "is not supported: use response_format"),
+    "guided_grammar": ((), "is not supported: use response_format"),
+    "structured_outputs": ((), "is not supported: use response_format"),
+    "mirostat": ((0,), "is not supported"),
+    "dynatemp_range": ((0,), "is not supported"),
+}

@@ -1,0 +1,245 @@
+"""The generation fields that several dialects share: names, ranges, and their canonical form.
+
+Owns every rule on a single sampling value: a value out of range never reaches a worker. What a
+field does to the logits is the worker's business. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from gateway.dialects.base import Stamp
+from shared.errors import ServiceError
+from shared.pb import text_pb2 as pb
+
+_INT32_MAX: Final = 2**31 - 1
+_UINT32_MAX: Final = 2**32 - 1
+_UINT64_MAX: Final = 2**64 - 1
+_FLOAT32_MAX: Final = 3.4e38
+
+
+class SamplingFields(msgspec.Struct):
+    """What a client may say about sampling. Null is the same as absent."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    p_less: bool | None = None
+    typical_p: float | None = None
+    top_n_sigma: float | None = None
+    repetition_penalty: float | None = None
+    repeat_penalty: float | None = None
+    repetition_context_size: int | None = None
+    repeat_last_n: int | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    dry_multiplier: float | None = None
+    dry_base: float | None = None
+    dry_allowed_length: int | None = None
+    dry_penalty_last_n: int | None = None
+    dry_sequence_breakers: list[int | str] | None = None
+    xtc_probability: float | None = None
+    xtc_threshold: float | None = None
+    max_pattern_size: int | None = None
+    min_pattern_size: int | None = None
+    min_count: int | None = None
+    logit_bias: dict[str, float | bool] | list[tuple[int, float | bool]] | None = None
+    seed: int | None = None
+    stop: str | list[str] | None = None
+    ignore_eos: bool | None = None
+    max_completion_tokens: int | None = None
+    max_tokens: int | None = None
+    n_predict: int | None = None
+    thinking_budget_tokens: int | None = None
+    reasoning_budget_tokens: int | None = None
+    thinking_token_budget: int | None = None
+    thinking_budget: int | None = None
+
+
+Check = Callable[[float], bool]
+
+# Field → what must hold, and how to say so. The sentences of typical_p, top_n_sigma and the XTC
+# fields are the reference's. NaN and infinity do not survive JSON parsing.
+RANGES: Final[dict[str, tuple[Check, str]]] = {
+    "temperature": (lambda v: v >= 0, "must be >= 0.0"),
+    "top_p": (lambda v: 0 <= v <= 1, "must be between 0.0 and 1.0"),
+    "top_k": (lambda v: v >= -1, "must be >= 0"),
+    "min_p": (lambda v: 0 <= v <= 1, "must be between 0.0 and 1.0"),
+    "typical_p": (lambda v: 0 < v <= 1, "must be in (0.0, 1.0]"),
+    "top_n_sigma": (lambda v: v >= 0, "must be >= 0.0"),
+    "repetition_penalty": (lambda v: v > 0, "must be > 0.0"),
+    "repeat_penalty": (lambda v: v > 0, "must be > 0.0"),
+    "repetition_context_size": (lambda v: v >= 0, "must be >= 0"),
+    "repeat_last_n": (lambda v: v >= 0, "must be >= 0"),
+    "frequency_penalty": (lambda _: True, ""),
+    "presence_penalty": (lambda _: True, ""),
+    "dry_multiplier": (lambda v: v >= 0, "must be >= 0.0"),
+    "dry_base": (lambda v: v > 0, "must be > 0.0"),
+    "dry_allowed_length": (lambda v: v >= 0, "must be >= 0"),
+    "dry_penalty_last_n": (lambda v: v >= -1, "must be >= 0"),
+    "xtc_probability": (lambda v: 0 <= v <= 1, "must be between 0.0 and 1.0"),
+    "xtc_threshold": (lambda v: 0 <= v <= 0.5, "must be between 0.0 and 0.5"),
+    "max_pattern_size": (lambda v: v >= 0, "must be >= 0"),
+    "min_pattern_size": (lambda v: v >= 0, "must be >= 0"),
+    "min_count": (lambda v: v >= 0, "must be >= 0"),
+    "max_completion_tokens": (lambda v: v == -1 or v >= 1, "must be >= 1, or -1 for no limit"),
+    "max_tokens": (lambda v: v == -1 or v >= 1, "must be >= 1, or -1 for no limit"),
+    "n_predict": (lambda v: v == -1 or v >= 1, "must be >= 1, or -1 for no limit"),
+    "thinking_budget_tokens": (lambda v: v >= -1, "must be >= -1"),
+    "reasoning_budget_tokens": (lambda v: v >= -1, "must be >= -1"),
+    "thinking_token_budget": (lambda v: v >= -1, "must be >= -1"),
+    "thinking_budget": (lambda v: v >= -1, "must be >= -1"),
+}
+
+_MAX_TOKENS_NAMES: Final = ("max_completion_tokens", "max_tokens", "n_predict")
+_BUDGET_NAMES: Final = (
+    "thinking_budget_tokens",
+    "reasoning_budget_tokens",
+    "thinking_token_budget",
+    "thinking_budget",
+)
+# Canonical name → the fields it is read from, the first that is given wins.
+_FLOATS: Final = {
+    "temperature": ("temperature",),
+    "top_p": ("top_p",),
+    "min_p": ("min_p",),
+    "typical_p": ("typical_p",),
+    "top_n_sigma": ("top_n_sigma",),
+    "repetition_penalty": ("repetition_penalty", "repeat_penalty"),
+    "frequency_penalty": ("frequency_penalty",),
+    "presence_penalty": ("presence_penalty",),
+    "dry_multiplier": ("dry_multiplier",),
+    "dry_base": ("dry_base",),
+    "xtc_probability": ("xtc_probability",),
+    "xtc_threshold": ("xtc_threshold",),
+}
+_INTS: Final = {
+    "repetition_context_tokens": ("repetition_context_size", "repeat_last_n"),
+    "dry_allowed_length": ("dry_allowed_length",),
+    # -1 is llama-server's word for the top of the range: no limit, the whole context.
+    "top_k": ("top_k",),
+    "dry_penalty_last_n": ("dry_penalty_last_n",),
+}
+
+
+def invalid(field: str, sentence: str) -> ServiceError:
+    """Return the refusal of one field; the message begins with its name."""
+    return ServiceError("invalid_request", f"{field} {sentence}", field)
+
+
+def check_ranges(fields: SamplingFields) -> None:
+    """Refuse the first value that is out of range.
+
+    Raises:
+        ServiceError: naming the field.
+    """
+    for name, (holds, sentence) in RANGES.items():
+        value = getattr(fields, name)
+        if value is None:
+            continue
+        if abs(value) > _FLOAT32_MAX:
+            raise invalid(name, "is out of range")
+        if not holds(value):
+            raise invalid(name, sentence)
+
+
+def parse_sampling(fields: SamplingFields, stamp: Stamp) -> pb.Sampling:
+    """Return the sampling settings; fields that are absent stay unset.
+
+    Raises:
+        ServiceError: a value is out of range.
+    """
+    check_ranges(fields)
+    sampling = pb.Sampling(p_less=fields.p_less, seed=_parse_seed(fields.seed, stamp))
+    for canonical, names in _FLOATS.items():
+        if (value := _first(fields, names)) is not None:
+            setattr(sampling, canonical, value)
+    for canonical, names in _INTS.items():
+        if (value := _first(fields, names)) is not None:
+            setattr(sampling, canonical, min(max(value, 0), _INT32_MAX))
+    _parse_breakers(fields, sampling)
+    _parse_bias(fields, sampling)
+    sizes = (fields.max_pattern_size, fields.min_pattern_size, fields.min_count)
+    if any(size is not None for size in sizes):
+        most, least, count = (min(size or 0, _UINT32_MAX) for size in sizes)
+        sampling.loop_detection.CopyFrom(
+            pb.LoopDetection(max_pattern_size=most, min_pattern_size=least, min_count=count)
+        )
+    return sampling
+
+
+def parse_stop(fields: SamplingFields) -> pb.Stop:
+    """Return when to stop. Empty strings would match everywhere and are left out."""
+    strings = [fields.stop] if isinstance(fields.stop, str) else fields.stop or []
+    return pb.Stop(strings=filter(None, strings), ignore_eos=bool(fields.ignore_eos))
+
+
+def parse_max_tokens(fields: SamplingFields) -> int | None:
+    """Return the limit; None when none is given, the largest number for "no limit"."""
+    value = _first(fields, _MAX_TOKENS_NAMES)
+    if value is None:
+        return None
+    return _UINT32_MAX if value == -1 else min(int(value), _UINT32_MAX)
+
+
+def parse_budget(fields: SamplingFields) -> int | None:
+    """Return the tokens allowed for thinking; None when not given, -1 for no limit.
+
+    Raises:
+        ServiceError: the budget exceeds the request's own limit of tokens.
+    """
+    value = _first(fields, _BUDGET_NAMES)
+    limit = parse_max_tokens(fields)
+    if value is not None and limit is not None and value > limit:
+        raise ServiceError(
+            "invalid_request",
+            f"thinking_budget_tokens ({value}) must be <= max_tokens ({limit})",
+            "thinking_budget_tokens",
+        )
+    return None if value is None else min(int(value), _INT32_MAX)
+
+
+def _first(fields: SamplingFields, names: tuple[str, ...]) -> Any:
+    return next((v for name in names if (v := getattr(fields, name)) is not None), None)
+
+
+def _parse_seed(seed: int | None, stamp: Stamp) -> int:
+    if seed is None or seed == -1:
+        return stamp.seed
+    if not 0 <= seed <= _UINT64_MAX:
+        raise invalid("seed", "must be -1 for random, or between 0 and 18446744073709551615")
+    return seed
+
+
+def _parse_breakers(fields: SamplingFields, sampling: pb.Sampling) -> None:
+    """DRY breakers are token ids in the reference, strings in llama-server; both are read."""
+    for index, breaker in enumerate(fields.dry_sequence_breakers or ()):
+        if isinstance(breaker, str):
+            sampling.dry_breakers.append(breaker)
+        else:
+            sampling.dry_breaker_ids.append(_token_id(breaker, f"dry_sequence_breakers[{index}]"))
+
+
+def _parse_bias(fields: SamplingFields, sampling: pb.Sampling) -> None:
+    """A bias is a number, or llama-server's `false` for "never"."""
+    bias = fields.logit_bias or {}
+    for key, value in bias.items() if isinstance(bias, dict) else bias:
+        path = f"logit_bias[{key!r}]" if isinstance(key, str) else f"logit_bias[{key}]"
+        token = _token_id(key, path)
+        if value is True or abs(value) > _FLOAT32_MAX:
+            raise invalid(path, "must be a number, or false")
+        sampling.logit_bias[token] = -math.inf if value is False else value
+
+
+def _token_id(value: int | str, path: str) -> int:
+    if isinstance(value, str):
+        # int() also reads "1_0" and digits of other scripts.
+        value = int(value) if value.isascii() and value.isdigit() and len(value) < 11 else -1
+    if not 0 <= value <= _INT32_MAX:
+        raise invalid(path, "is not a token id")
+    return value

@@ -1,0 +1,82 @@
+"""The events of a request, folded into the completion they amount to.
+
+A request that does not stream is the same events as one that does; this is the only difference.
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from shared.errors import from_message
+from shared.pb import text_pb2 as pb
+
+# What a request yields: first its Accepted, then events as text.proto orders them.
+Item = pb.Accepted | pb.Event
+
+
+@dataclass
+class Block:
+    """One block with its whole text."""
+
+    start: pb.BlockStart
+    pieces: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """What the deltas of the block add up to."""
+        return "".join(self.pieces)
+
+
+@dataclass
+class Completion:
+    """Everything a request has yielded."""
+
+    accepted: pb.Accepted = field(default_factory=pb.Accepted)
+    blocks: list[Block] = field(default_factory=list)
+    infos: list[pb.TokenInfo] = field(default_factory=list)
+    finished: pb.Finished = field(default_factory=pb.Finished)
+
+    def text(self, kind: pb.BlockStart.Kind.ValueType) -> str:
+        """Return the text of all blocks of a kind."""
+        return "".join(block.text for block in self.blocks if block.start.kind == kind)
+
+    def tool_calls(self) -> list[Block]:
+        """Return the tool-call blocks."""
+        return [b for b in self.blocks if b.start.kind == pb.BlockStart.KIND_TOOL_CALL]
+
+
+async def fold(batches: AsyncIterator[Sequence[Item]]) -> Completion:
+    """Return the completion that a request's items amount to.
+
+    Raises:
+        ServiceError: the request failed.
+    """
+    completion = Completion()
+    async for batch in batches:
+        fold_batch(completion, batch)
+    return completion
+
+
+def fold_batch(completion: Completion, batch: Iterable[Item]) -> None:
+    """Add items to a completion.
+
+    Raises:
+        ServiceError: one of the items is a failure.
+    """
+    for item in batch:
+        if isinstance(item, pb.Accepted):
+            completion.accepted = item
+            continue
+        match item.WhichOneof("event"):
+            case "block_start":
+                completion.blocks.append(Block(item.block_start))
+            case "delta":
+                completion.infos.extend(item.delta.infos)
+                if item.delta.text:
+                    completion.blocks[-1].pieces.append(item.delta.text)
+            case "finished":
+                completion.finished = item.finished
+            case "failed":
+                raise from_message(item.failed.error)

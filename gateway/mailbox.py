@@ -1,0 +1,140 @@
+"""The events of one running request, between the shared Watch and its own client.
+
+A mailbox accepts without waiting, so a slow client never holds up the Watch reader; while it
+waits for its reader it merges neighbouring deltas, and past its byte limit it fails its own
+request. It owns the token ids of one attempt, which a resume starts from. Lives on the event
+loop; nothing here is shared with a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from shared.errors import ServiceError, from_message
+from shared.pb import text_pb2 as pb
+
+# A megabyte of text is days of reading; this is memory for logprobs of a client that stalls.
+LIMIT_BYTES: Final = 4 * 1024 * 1024
+
+
+class Mailbox:
+    """What one attempt of one request has produced and its reader has not taken yet.
+
+    Args:
+        key: names the request on the Watch.
+        attempt: frames of other attempts are not delivered here.
+        on_end: called once, when nothing more will be put in.
+
+    Attributes:
+        ended: nothing more is put in.
+        running: the worker may still be at it; false once it said otherwise or is gone.
+    """
+
+    def __init__(
+        self,
+        key: int,
+        attempt: int,
+        on_end: Callable[[], None],
+        limit_bytes: int = LIMIT_BYTES,
+    ) -> None:
+        self.key = key
+        self.attempt = attempt
+        self.token_ids: list[int] = []
+        self.started_s: float | None = None
+        self.first_token_s: float | None = None
+        self.last_token_s: float | None = None
+        self.ended = False
+        self.running = True
+        self._on_end = on_end
+        self._limit_bytes = limit_bytes
+        self._waiting: list[pb.Event | list[str]] = []
+        self._waiting_bytes = 0
+        self._failure: ServiceError | None = None
+        self._reader: asyncio.Future[None] | None = None
+
+    def put(self, sequence: pb.SequenceFrame, now_s: float) -> None:
+        """Take in what one engine step gave. Ignored once ended."""
+        if self.ended:
+            return
+        if ids := sequence.token_ids:
+            if not self.token_ids:
+                self.first_token_s = now_s
+            self.token_ids.extend(ids)
+            self.last_token_s = now_s
+        events = sequence.events
+        if not events:
+            return
+        if self.started_s is None and any(event.HasField("started") for event in events):
+            self.started_s = now_s
+        for event in events:
+            self._append(event)
+        self._waiting_bytes += sequence.ByteSize()
+        last = events[-1]
+        if last.HasField("failed"):
+            self._waiting.pop()
+            self.lose(from_message(last.failed.error))
+        elif last.HasField("finished"):
+            self.running = False
+            self._end()
+        elif self._waiting_bytes > self._limit_bytes:
+            self.fail(ServiceError("cancelled", "The client reads the stream too slowly."))
+        self._wake()
+
+    def fail(self, error: ServiceError) -> None:
+        """End with an error, which the reader meets after what is already here."""
+        if not self.ended:
+            self._failure = error
+            self._end()
+            self._wake()
+
+    def lose(self, error: ServiceError) -> None:
+        """End with an error of a worker that no longer runs the request."""
+        self.running = False
+        self.fail(error)
+
+    async def take(self) -> list[pb.Event]:
+        """Return everything that waits, at least one event, in order.
+
+        Raises:
+            ServiceError: the request has failed and all events before that were taken.
+        """
+        while not self._waiting:
+            if self._failure is not None:
+                raise self._failure
+            self._reader = asyncio.get_running_loop().create_future()
+            await self._reader
+        items, self._waiting = self._waiting, []
+        self._waiting_bytes = 0
+        return [_text_event(item) if isinstance(item, list) else item for item in items]
+
+    def _append(self, event: pb.Event) -> None:
+        """Add an event, merged into the one before it where both are plain text."""
+        waiting = self._waiting
+        if waiting and _is_plain_text(event):
+            last = waiting[-1]
+            if isinstance(last, list):
+                last.append(event.delta.text)
+                return
+            if _is_plain_text(last):
+                waiting[-1] = [last.delta.text, event.delta.text]
+                return
+        waiting.append(event)
+
+    def _end(self) -> None:
+        self.ended = True
+        self._on_end()
+
+    def _wake(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+
+def _is_plain_text(event: pb.Event) -> bool:
+    # Token infos stand for one position of the stream each and are never merged.
+    return event.HasField("delta") and not event.delta.infos
+
+
+def _text_event(pieces: list[str]) -> pb.Event:
+    return pb.Event(delta=pb.Delta(text="".join(pieces)))

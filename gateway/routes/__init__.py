@@ -1,0 +1,1 @@
+"""HTTP handlers: straight lines from a request to an answer."""

@@ -1,0 +1,81 @@
+"""GET /health: whether the default text worker takes requests, and how it is doing.
+
+Owns the shape of the answer; every number in it comes from the registry. Describes the default
+text worker, and lists the others beside it. Runs on the gateway's event loop, asks nobody, and
+so answers also while workers are away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from gateway.context import CONTEXT
+from gateway.dialects.openai import errors
+from gateway.registry import Worker
+from gateway.routes.route import Route
+
+
+def routes() -> list[Route]:
+    """Return the routes of this module."""
+    return [Route("GET", path, get_health, errors) for path in ("/", "/health", "/v1/health")]
+
+
+async def get_health(request: web.Request) -> web.Response:
+    """Answer 200 when a request would start now, else 503."""
+    registry = request.app[CONTEXT].registry
+    status, report = describe(registry.default(), registry.workers)
+    return web.Response(status=status, body=orjson.dumps(report), content_type="application/json")
+
+
+def describe(worker: Worker, workers: Sequence[Worker]) -> tuple[int, dict[str, Any]]:
+    """Return the status and the report."""
+    card = worker.card
+    if card is None or worker.state != "ready":
+        return 503, {"status": "loading model", "tool_call_parser": None}
+    ready = [replica for replica in worker.replicas if replica.ready]
+    active = sum(replica.active for replica in ready)
+    full = active >= sum(replica.slots for replica in ready)
+    report = {
+        "status": "no slot available" if full else "ok",
+        "model": card.name,
+        "batch": {
+            "active_sequences": active,
+            "queue_depth": worker.admission.waiting + sum(replica.queued for replica in ready),
+            "max_batch_size": sum(r.card.max_batch_size for r in ready if r.card is not None),
+        },
+        "observability": _count(worker, active),
+        "context_size": card.context_tokens,
+        "tool_call_parser": "mlxcel" if card.tool_call_format else None,
+        "workers": [_row(each) for each in workers],
+    }
+    return (503 if full else 200), report
+
+
+def _count(worker: Worker, active: int) -> dict[str, int]:
+    totals: dict[str, int] = {}
+    for replica in worker.replicas:
+        for name, value in replica.counters.values().items():
+            totals[name] = totals.get(name, 0) + value
+    return {
+        "sequences_started": totals["sequences_started"],
+        "sequences_completed": totals["sequences_completed"],
+        "total_prefill_tokens": totals["prefill_tokens"],
+        "total_decode_tokens": totals["decode_tokens"],
+        "decode_steps_processed": totals["decode_steps"],
+        "prefill_chunks_processed": totals["prefill_chunks"],
+        "current_batch_size": active,
+        "cache_pool_active": active,
+    }
+
+
+def _row(worker: Worker) -> dict[str, Any]:
+    return {
+        "name": worker.entry.name,
+        "kind": worker.entry.kind,
+        "model": worker.card.name if worker.card is not None else None,
+        "state": worker.state,
+    }

@@ -1,0 +1,113 @@
+"""Handlers of the routes that generate text, one for all dialects.
+
+Owns the line from body to answer: read, parse, resolve, check, run, render. Which dialect it is
+makes no difference here. Runs in the handler's task.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, Sequence
+from typing import Final
+
+from aiohttp import web
+
+from gateway.body import read_body, unknown_keys
+from gateway.context import CONTEXT, Context
+from gateway.dialects.base import Feed, MediaRef, Stamp, TextDialect
+from gateway.dialects.openai import chat
+from gateway.fold import Item, fold
+from gateway.routes.route import Handler, Route
+from gateway.sse import EventStream
+from shared.errors import ServiceError, to_message
+from shared.pb import common_pb2 as common
+from shared.pb import text_pb2 as pb
+from shared.pb import worker_pb2
+
+log = logging.getLogger(__name__)
+
+_PRIORITIES: Final = {"high": common.PRIORITY_HIGH, "low": common.PRIORITY_LOW}
+_KINDS: Final = {
+    common.Media.KIND_IMAGE: "image",
+    common.Media.KIND_AUDIO: "audio",
+    common.Media.KIND_VIDEO: "video",
+}
+
+
+def routes() -> list[Route]:
+    """Return the routes of this module."""
+    complete = _handler(chat)
+    return [
+        Route("POST", "/v1/chat/completions", complete, chat),
+        Route("POST", "/chat/completions", complete, chat),
+    ]
+
+
+def _handler(dialect: TextDialect) -> Handler:
+    async def complete(request: web.Request) -> web.StreamResponse:
+        return await _complete(request, dialect)
+
+    return complete
+
+
+async def _complete(request: web.Request, dialect: TextDialect) -> web.StreamResponse:
+    context = request.app[CONTEXT]
+    body = await read_body(request, context.settings.max_body_bytes)
+    parsed = dialect.parse(body, Stamp.draw(dialect.ID_PREFIX))
+    if log.isEnabledFor(logging.DEBUG) and (names := unknown_keys(body, dialect.KNOWN)):
+        log.debug("%s: ignored fields %s", parsed.request.request_id, ", ".join(names))
+    parsed.request.priority = parse_priority(request.headers.get("X-Priority", ""))
+    worker = context.registry.resolve(parsed.model)
+    card = worker.require_ready()
+    refuse_media(parsed.media, card)
+    items = context.generator.run(parsed.request, worker)
+    async with contextlib.aclosing(items):
+        if parsed.stream:
+            return await _stream(request, context, dialect.renderer(parsed, card.name), items)
+        completion = await fold(items)
+    answer = dialect.body(parsed, card.name, completion)
+    return web.Response(body=answer, content_type="application/json")
+
+
+async def _stream(
+    request: web.Request,
+    context: Context,
+    feed: Feed,
+    items: AsyncGenerator[Sequence[Item]],
+) -> web.StreamResponse:
+    """Answer with a stream; what fails after the status line is told in the stream."""
+    async with EventStream(request, context.ping_s) as stream:
+        try:
+            async for batch in items:
+                if data := b"".join(map(feed, batch)):
+                    await stream.send(data)
+        except ServiceError as failure:
+            if not stream.opened:
+                raise
+            log.warning("stream failed: %s", failure.code)
+            failed = pb.Failed(error=to_message(failure))
+            await stream.send(feed(pb.Event(failed=failed)))
+        return await stream.finish()
+
+
+def parse_priority(header: str) -> common.Priority.ValueType:
+    """Return the class of an X-Priority header; anything unknown is normal."""
+    return _PRIORITIES.get(header.strip().lower(), common.PRIORITY_NORMAL)
+
+
+def refuse_media(media: Sequence[MediaRef], card: worker_pb2.ModelCard) -> None:
+    """Refuse kinds of input that the model has no tower for, before anything is fetched.
+
+    Raises:
+        ServiceError: `not_supported`.
+    """
+    for reference in media:
+        if reference.kind not in card.modalities:
+            kind = _KINDS[reference.kind]
+            raise ServiceError(
+                "not_supported",
+                f"{kind} input is not supported - hint: the loaded checkpoint '{card.name}' has "
+                f"no {kind} tower; serve a model that takes {kind} input",
+                reference.path,
+            )

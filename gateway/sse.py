@@ -1,0 +1,89 @@
+"""A server-sent event stream on one HTTP response.
+
+Owns the headers, the comments that keep a silent connection open, and the moment at which the
+status line goes out: with the first bytes, or after some patience without any. What is in the
+stream is the dialects' business. Runs in the handler's task plus one timer task per stream.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Final, Self
+
+from aiohttp import web
+
+HEADERS: Final = {
+    "Content-Type": "text/event-stream",
+    "Cache-Control": "no-cache",
+    # nginx would collect the stream before passing it on.
+    "X-Accel-Buffering": "no",
+}
+_COMMENT: Final = b": ping\n\n"
+# An admitted request that still waits gets its 200 now; what fails later is told in the stream.
+_PATIENCE_S: Final = 10.0
+
+
+class EventStream:
+    """Use as an async context manager.
+
+    Args:
+        ping_s: seconds of silence after which a comment is sent; None for never.
+    """
+
+    def __init__(
+        self, request: web.Request, ping_s: float | None, patience_s: float = _PATIENCE_S
+    ) -> None:
+        self._request = request
+        self._ping_s = ping_s
+        self._patience_s = patience_s
+        self._response: web.StreamResponse | None = None
+        self._opening = asyncio.Lock()
+        self._now_s = asyncio.get_running_loop().time
+        self._written_s = self._now_s()
+        self._timer: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._timer = asyncio.create_task(self._break_silence())
+        return self
+
+    async def __aexit__(self, *_exception: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    @property
+    def opened(self) -> bool:
+        """Whether the status line has gone out, so that errors belong in the stream."""
+        return self._response is not None
+
+    async def send(self, data: bytes) -> None:
+        """Write, and wait while the client is behind."""
+        response = self._response or await self._open()
+        self._written_s = self._now_s()
+        await response.write(data)
+
+    async def finish(self) -> web.StreamResponse:
+        """Write the end and return the response."""
+        response = self._response or await self._open()
+        await response.write_eof()
+        return response
+
+    async def _open(self) -> web.StreamResponse:
+        async with self._opening:
+            if self._response is None:
+                response = web.StreamResponse(headers=HEADERS)
+                await response.prepare(self._request)
+                self._response = response
+            return self._response
+
+    async def _break_silence(self) -> None:
+        # A client that is gone ends the handler, not this task.
+        with contextlib.suppress(ConnectionError):
+            await asyncio.sleep(self._patience_s)
+            if not self.opened:
+                await self.send(_COMMENT)
+            while self._ping_s is not None:
+                silence_s = self._now_s() - self._written_s
+                await asyncio.sleep(max(self._ping_s - silence_s, 0.0))
+                if self._now_s() - self._written_s >= self._ping_s:
+                    await self.send(_COMMENT)

@@ -1,0 +1,170 @@
+"""The conversation with one text worker: its card, its Watch, and the RPCs of its requests.
+
+Owns the channel to one address, the one Watch this process has there, and the mailboxes of the
+requests that run there. It knows nothing of HTTP, admission or resuming, and reports what it
+learns to an observer. Runs on the gateway's event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import Final, Protocol
+
+import grpc.aio
+
+from gateway.mailbox import Mailbox
+from shared import rpc
+from shared.errors import ServiceError, from_rpc
+from shared.pb import text_pb2 as pb
+from shared.pb import text_pb2_grpc, worker_pb2
+
+log = logging.getLogger(__name__)
+
+_DESCRIBE_TIMEOUT_S: Final = 5.0
+_CANCEL_TIMEOUT_S: Final = 5.0
+_FIRST_PAUSE_S: Final = 0.05
+_LONGEST_PAUSE_S: Final = 1.0
+
+
+class Observer(Protocol):
+    """Who is told what becomes known of a worker."""
+
+    def on_card(self, card: worker_pb2.ModelCard) -> None:
+        """Its model is loaded."""
+
+    def on_heartbeat(self, beat: worker_pb2.Heartbeat) -> None:
+        """Its Watch is live. Comes at least once a second."""
+
+    def on_lost(self, error: ServiceError) -> None:
+        """It can't be reached, or is still loading (code `model_loading`)."""
+
+
+class TextClient:
+    """One worker address.
+
+    Args:
+        gateway_id: random per process start; names this process's Watch.
+    """
+
+    def __init__(self, address: str, gateway_id: str, observer: Observer) -> None:
+        self.address = address
+        self._gateway_id = gateway_id
+        self._observer = observer
+        self._channel = rpc.open_channel(address)
+        self._stub = text_pb2_grpc.TextStub(self._channel)
+        self._boxes: dict[int, Mailbox] = {}
+        self._cancels: set[asyncio.Task[None]] = set()
+        self._call: grpc.aio.UnaryStreamCall[pb.WatchRequest, pb.StepFrame] | None = None
+        self._was_live = False
+
+    async def run(self) -> None:
+        """Keep the card fresh and the Watch open until cancelled."""
+        pause_s = 0.0
+        while True:
+            try:
+                request = worker_pb2.DescribeRequest()
+                card = await self._stub.Describe(request, timeout=_DESCRIBE_TIMEOUT_S)
+                self._observer.on_card(card)
+                await self._watch()
+            except grpc.aio.AioRpcError as failure:
+                error = from_rpc(failure)
+            else:
+                error = ServiceError("worker_unavailable", "The model worker went away.")
+            pause_s = 0.0 if self._was_live else _longer(pause_s)
+            self._lose(error)
+            await asyncio.sleep(pause_s)
+
+    async def close(self) -> None:
+        """Send the cancels that are under way, then close the channel."""
+        if self._cancels:
+            await asyncio.wait(self._cancels, timeout=0.5)
+        await self._channel.close()
+
+    def open(self, box: Mailbox) -> None:
+        """Deliver frames of the box's key and attempt to it."""
+        self._boxes[box.key] = box
+
+    def close_box(self, box: Mailbox) -> None:
+        """Stop delivering; what the worker may still run is cancelled there at once."""
+        if self._boxes.get(box.key) is box:
+            del self._boxes[box.key]
+        if box.running:
+            box.lose(ServiceError("cancelled", "The request was cancelled."))
+            self.cancel(box.key)
+
+    async def submit(self, request: pb.GenerateRequest, timeout_s: float) -> pb.Accepted:
+        """Queue a request whose mailbox is open.
+
+        Raises:
+            ServiceError: the worker refused, or can't be reached (`worker_unavailable`), or does
+                not know of this process's Watch (`watch_missing`); the Watch is opened anew then.
+        """
+        request.gateway_id = self._gateway_id
+        try:
+            return await self._stub.Submit(request, timeout=max(timeout_s, 0.001))
+        except grpc.aio.AioRpcError as failure:
+            error = from_rpc(failure)
+            if error.code == "watch_missing":
+                self._reopen_watch()
+            raise error from None
+
+    def cancel(self, key: int) -> None:
+        """Tell the worker to drop a request, without waiting for the answer."""
+        task = asyncio.ensure_future(self._cancel(key))
+        self._cancels.add(task)
+        task.add_done_callback(self._cancels.discard)
+
+    async def _cancel(self, key: int) -> None:
+        request = pb.CancelRequest(gateway_id=self._gateway_id, key=key)
+        # A worker that can't be reached has dropped the request already.
+        with contextlib.suppress(grpc.aio.AioRpcError):
+            await self._stub.Cancel(request, timeout=_CANCEL_TIMEOUT_S)
+
+    async def _watch(self) -> None:
+        """Deliver frames until the Watch ends."""
+        self._call = call = self._stub.Watch(pb.WatchRequest(gateway_id=self._gateway_id))
+        now_s = asyncio.get_running_loop().time
+        try:
+            # Not `async for`: it leaves a task of its own behind when cancelled half way.
+            while isinstance(frame := await call.read(), pb.StepFrame):
+                self._deliver(frame, now_s())
+        except asyncio.CancelledError:
+            # A call cancelled by _reopen_watch ends its reader the way a cancelled task does.
+            if self._call is call:
+                raise
+        finally:
+            call.cancel()
+            self._call = None
+
+    def _deliver(self, frame: pb.StepFrame, now_s: float) -> None:
+        boxes = self._boxes
+        for sequence in frame.sequences:
+            box = boxes.get(sequence.key)
+            if box is None or box.attempt != sequence.attempt:
+                continue
+            box.put(sequence, now_s)
+            if box.ended:
+                self.close_box(box)
+        if frame.HasField("heartbeat"):
+            self._was_live = True
+            self._observer.on_heartbeat(frame.heartbeat)
+
+    def _lose(self, error: ServiceError) -> None:
+        """Fail every request that ran here: without a Watch the worker has dropped them."""
+        self._was_live = False
+        self._observer.on_lost(error)
+        boxes, self._boxes = self._boxes, {}
+        for box in boxes.values():
+            box.lose(error)
+
+    def _reopen_watch(self) -> None:
+        """Replace a Watch that the worker does not know of."""
+        if self._call is not None:
+            call, self._call = self._call, None
+            call.cancel()
+
+
+def _longer(pause_s: float) -> float:
+    return min(max(pause_s * 2, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)

@@ -1,0 +1,300 @@
+"""A text worker without a model: a real gRPC server that plays scripts.
+
+It keeps the protocol of text.proto to the letter: Watch before Submit, one Watch per gateway id,
+attempts, Cancel, a heartbeat each second, one frame per step, forced ids replayed in silence,
+isolation. What a request gives is in script.py. Runs inside a test's event loop, or as a process:
+
+    python -m tests.fakes.text_worker --address unix:PATH
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import os
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+
+import grpc.aio
+
+from shared import rpc
+from shared.errors import ServiceError, abort, to_message
+from shared.pb import text_pb2 as pb
+from shared.pb import text_pb2_grpc, worker_pb2
+from tests.fakes.script import Script, Token
+
+
+class Sequence:
+    """One request in the fake's queue or batch."""
+
+    def __init__(self, request: pb.GenerateRequest) -> None:
+        self.request = request
+        self.script = Script(request)
+        self.prefill_left = self.script.prefill_steps
+        self.position = len(request.forced_ids)
+        self.tokens: Iterator[Token] = itertools.islice(self.script.tokens(), self.position, None)
+        self.started = False
+        # Until its first own token, nothing else is in the batch.
+        self.isolated = request.isolate
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        return (self.request.priority or 2, self.request.arrival_ns)
+
+
+class FakeTextWorker(text_pb2_grpc.TextServicer):
+    """Args:
+    address: where to listen.
+    slots: rows of the batch.
+    step_s: time one step takes.
+    die: what dying means; in a test's own process, closing everything without a word.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        name: str = "fake",
+        slots: int = 4,
+        step_s: float = 0.002,
+        die: Callable[[], None] | None = None,
+    ) -> None:
+        self.address = address
+        self.slots = slots
+        self.step_s = step_s
+        self.card = worker_pb2.ModelCard(
+            name=name,
+            kind="text",
+            context_tokens=4096,
+            created_unix_s=1_700_000_000,
+            slots=slots,
+            max_batch_size=slots,
+            tool_call_format="hermes",
+        )
+        self.loading = False
+        self.submitted: list[pb.GenerateRequest] = []
+        self.cancelled: list[int] = []
+        self.counters = worker_pb2.Counters()
+        self._die = die or self._close_without_a_word
+        self._instance = ""
+        self._server: rpc.WorkerServer | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._outboxes: dict[str, asyncio.Queue[pb.StepFrame | None]] = {}
+        self._queue: list[Sequence] = []
+        self._batch: list[Sequence] = []
+        self._step = 0
+        self._stalled = False
+
+    # ------------------------------------------------------------ life
+
+    async def start(self) -> None:
+        """Listen as a fresh process would: a new instance that knows nobody."""
+        self._instance = secrets.token_hex(4)
+        self.counters = worker_pb2.Counters()
+        self._outboxes, self._queue, self._batch = {}, [], []
+        self._step, self._stalled = 0, False
+        self._server = rpc.WorkerServer(self.address, "mlxcel.v1.Text")
+        text_pb2_grpc.add_TextServicer_to_server(self, self._server.server)
+        await self._server.start()
+        await self._server.set_ready(ready=not self.loading)
+        self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._beat())]
+
+    async def stop(self) -> None:
+        """End at once, in the middle of whatever runs."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._server is not None:
+            server, self._server = self._server, None
+            await server.stop(0)
+
+    async def restart(self) -> None:
+        """Die and come back."""
+        await self.stop()
+        await self.start()
+
+    @property
+    def active(self) -> int:
+        """Sequences in the batch."""
+        return len(self._batch)
+
+    @property
+    def queued(self) -> int:
+        """Sequences that wait."""
+        return len(self._queue)
+
+    def _close_without_a_word(self) -> None:
+        # The task that calls this is among those that stop() cancels.
+        self._dying = asyncio.get_running_loop().create_task(self.stop())
+
+    # ------------------------------------------------------------ RPCs
+
+    async def Describe(self, request, context):
+        if self.loading:
+            await abort(context, ServiceError("model_loading", "Loading model"))
+        return self.card
+
+    async def Watch(self, request, context) -> AsyncIterator[pb.StepFrame]:
+        previous = self._outboxes.get(request.gateway_id)
+        if previous is not None:
+            previous.put_nowait(None)
+            self._drop(request.gateway_id)
+        outbox: asyncio.Queue[pb.StepFrame | None] = asyncio.Queue()
+        self._outboxes[request.gateway_id] = outbox
+        outbox.put_nowait(pb.StepFrame(step=self._step, heartbeat=self._heartbeat()))
+        try:
+            while (frame := await outbox.get()) is not None:
+                yield frame
+        finally:
+            if self._outboxes.get(request.gateway_id) is outbox:
+                del self._outboxes[request.gateway_id]
+                self._drop(request.gateway_id)
+
+    async def Submit(self, request, context):
+        self.submitted.append(request)
+        if request.gateway_id not in self._outboxes:
+            await abort(context, ServiceError("watch_missing", "There is no Watch."))
+        sequence = Sequence(request)
+        directions = sequence.script.directions
+        if "accept" in directions:
+            await asyncio.sleep(float(directions["accept"]))
+        if code := directions.get("refuse"):
+            await abort(context, ServiceError(code, "Refused as the script says."))
+        self._queue.append(sequence)
+        self._queue.sort(key=lambda sequence: sequence.rank)
+        return pb.Accepted(
+            prompt_tokens=sequence.script.prompt_tokens,
+            max_tokens=sequence.script.length,
+            step=self._step,
+        )
+
+    async def Cancel(self, request, context):
+        self.cancelled.append(request.key)
+        self._drop(request.gateway_id, request.key)
+        return pb.CancelReply()
+
+    # ------------------------------------------------------------ engine
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(self.step_s)
+            self._admit()
+            if self._batch and not self._stalled:
+                self._take_step()
+
+    def _admit(self) -> None:
+        while self._queue and len(self._batch) < self.slots:
+            if any(sequence.isolated for sequence in self._batch):
+                return
+            if self._queue[0].isolated and self._batch:
+                return
+            self._batch.append(self._queue.pop(0))
+
+    def _take_step(self) -> None:
+        for sequence in self._batch:
+            if sequence.prefill_left:
+                continue
+            script, position = sequence.script, sequence.position
+            if script.due("die", position) or script.due("poison", position):
+                self._die()
+                return
+            if script.due("raise", position):
+                self._fail_batch()
+                return
+            if script.due("stall", position):
+                self._stalled = True
+                return
+        self._step += 1
+        frames: dict[str, pb.StepFrame] = {}
+        for sequence in list(self._batch):
+            frame = frames.setdefault(sequence.request.gateway_id, pb.StepFrame(step=self._step))
+            self._advance(sequence, frame.sequences.add())
+        for gateway_id, frame in frames.items():
+            self._send(gateway_id, frame)
+
+    def _advance(self, sequence: Sequence, out: pb.SequenceFrame) -> None:
+        out.key, out.attempt = sequence.request.key, sequence.request.attempt
+        if not sequence.started:
+            sequence.started = True
+            self.counters.sequences_started += 1
+            out.events.add(started=pb.Started(step=self._step))
+        if sequence.prefill_left:
+            sequence.prefill_left -= 1
+            return
+        token = next(sequence.tokens)
+        sequence.position += 1
+        sequence.isolated = False
+        self.counters.decode_tokens += 1
+        out.token_ids.append(token.id)
+        out.events.extend(token.events)
+        if token.events and token.events[-1].HasField("finished"):
+            self.counters.sequences_completed += 1
+            self._batch.remove(sequence)
+
+    def _fail_batch(self) -> None:
+        """Do what a worker does whose step raised: tell everyone, then start anew."""
+        error = to_message(ServiceError("engine_failed", "The model failed in a step."))
+        for sequence in [*self._batch, *self._queue]:
+            frame = pb.StepFrame(step=self._step)
+            out = frame.sequences.add(key=sequence.request.key, attempt=sequence.request.attempt)
+            out.events.add(failed=pb.Failed(error=error))
+            self._send(sequence.request.gateway_id, frame)
+        self._batch, self._queue = [], []
+
+    def _send(self, gateway_id: str, frame: pb.StepFrame) -> None:
+        if (outbox := self._outboxes.get(gateway_id)) is not None:
+            outbox.put_nowait(frame)
+
+    def _drop(self, gateway_id: str, key: int | None = None) -> None:
+        def stays(sequence: Sequence) -> bool:
+            request = sequence.request
+            return request.gateway_id != gateway_id or key not in (None, request.key)
+
+        self._queue = [sequence for sequence in self._queue if stays(sequence)]
+        self._batch = [sequence for sequence in self._batch if stays(sequence)]
+
+    # ------------------------------------------------------------ heartbeat
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            for gateway_id in list(self._outboxes):
+                self._send(gateway_id, pb.StepFrame(step=self._step, heartbeat=self._heartbeat()))
+
+    def _heartbeat(self) -> worker_pb2.Heartbeat:
+        return worker_pb2.Heartbeat(
+            instance=self._instance,
+            step=self._step,
+            slots_total=self.slots,
+            slots_active=len(self._batch),
+            queue_depth=len(self._queue),
+            counters=self.counters,
+        )
+
+
+async def _serve(arguments: argparse.Namespace) -> None:
+    worker = FakeTextWorker(
+        arguments.address,
+        name=arguments.name,
+        slots=arguments.slots,
+        step_s=arguments.step_s,
+        die=lambda: os._exit(9),
+    )
+    worker.card.created_unix_s = int(time.time())
+    await worker.start()
+    await asyncio.Event().wait()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--address", required=True)
+    parser.add_argument("--name", default="fake")
+    parser.add_argument("--slots", type=int, default=4)
+    parser.add_argument("--step-s", type=float, default=0.002)
+    asyncio.run(_serve(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()
