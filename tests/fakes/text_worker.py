@@ -17,8 +17,6 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 
-import grpc.aio
-
 from shared import rpc
 from shared.errors import ServiceError, abort, to_message
 from shared.pb import text_pb2 as pb
@@ -45,11 +43,13 @@ class Sequence:
 
 
 class FakeTextWorker(text_pb2_grpc.TextServicer):
-    """Args:
-    address: where to listen.
-    slots: rows of the batch.
-    step_s: time one step takes.
-    die: what dying means; in a test's own process, closing everything without a word.
+    """The fake.
+
+    Args:
+        address: where to listen.
+        slots: rows of the batch.
+        step_s: time one step takes.
+        die: what dying means; in a test's own process, closing everything without a word.
     """
 
     def __init__(
@@ -131,12 +131,12 @@ class FakeTextWorker(text_pb2_grpc.TextServicer):
 
     # ------------------------------------------------------------ RPCs
 
-    async def Describe(self, request, context):
+    async def Describe(self, request, context):  # noqa: N802
         if self.loading:
             await abort(context, ServiceError("model_loading", "Loading model"))
         return self.card
 
-    async def Watch(self, request, context) -> AsyncIterator[pb.StepFrame]:
+    async def Watch(self, request, context) -> AsyncIterator[pb.StepFrame]:  # noqa: N802
         previous = self._outboxes.get(request.gateway_id)
         if previous is not None:
             previous.put_nowait(None)
@@ -152,7 +152,7 @@ class FakeTextWorker(text_pb2_grpc.TextServicer):
                 del self._outboxes[request.gateway_id]
                 self._drop(request.gateway_id)
 
-    async def Submit(self, request, context):
+    async def Submit(self, request, context):  # noqa: N802
         self.submitted.append(request)
         if request.gateway_id not in self._outboxes:
             await abort(context, ServiceError("watch_missing", "There is no Watch."))
@@ -170,7 +170,7 @@ class FakeTextWorker(text_pb2_grpc.TextServicer):
             step=self._step,
         )
 
-    async def Cancel(self, request, context):
+    async def Cancel(self, request, context):  # noqa: N802
         self.cancelled.append(request.key)
         self._drop(request.gateway_id, request.key)
         return pb.CancelReply()
