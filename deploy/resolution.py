@@ -87,7 +87,7 @@ def _refuse_ambiguous(fleet: Fleet, options: argparse.Namespace) -> None:
     for entry in entries(TextSettings):
         if entry.name not in suits_all and getattr(options, entry.name, None) is not None:
             raise ConfigError(
-                f"{entry.flags[-1]} suits one worker and the fleet has {len(local)}; "
+                f"{max(entry.flags, key=len)} suits one worker and the fleet has {len(local)}; "
                 "set it in the fleet file"
             )
 

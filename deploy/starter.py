@@ -208,7 +208,7 @@ def _point(link: Path, target: Path) -> None:
     """Make `link` a link to `target` in one step, whatever it pointed to before."""
     if link.is_symlink() and link.readlink() == target:
         return
-    link.parent.mkdir(exist_ok=True)
+    link.parent.mkdir(parents=True, exist_ok=True)
     fresh = link.with_name(f".{link.name}-{os.getpid()}")
     fresh.symlink_to(target)
     fresh.replace(link)

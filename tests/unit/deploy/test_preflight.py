@@ -1,0 +1,120 @@
+"""What is known to fail is said in one line before anything starts."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from deploy import ancestry, launch, openblas, preflight
+from deploy.announce import invite
+from shared import rundir
+from shared.lifecycle import EXIT_PERMANENT, PermanentError
+from shared.settings import GatewaySettings
+
+
+@pytest.fixture
+def taken():
+    """A port that something listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        yield listener.getsockname()[1]
+
+
+def test_a_free_port_passes(taken):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        free = probe.getsockname()[1]
+    preflight.check_port("127.0.0.1", free)
+
+
+def test_a_port_of_another_program_is_refused(taken):
+    with pytest.raises(PermanentError, match=f"port {taken} is in use by another program"):
+        preflight.check_port("127.0.0.1", taken)
+
+
+def test_a_port_of_this_server_is_refused_and_says_so(taken, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    lock = rundir.Lock(rundir.open_run_directory(taken) / "w0.lock")
+    assert lock.acquire(0)
+    with pytest.raises(PermanentError, match=f"mlxcel-server already runs on port {taken}"):
+        preflight.check_port("127.0.0.1", taken)
+    lock.release()
+    with pytest.raises(PermanentError, match="another program"):
+        preflight.check_port("127.0.0.1", taken)
+
+
+@pytest.mark.parametrize("port", [0, -1, 65536])
+def test_a_number_that_is_no_port_is_refused(port):
+    with pytest.raises(PermanentError, match="not between 1 and 65535"):
+        preflight.check_port("127.0.0.1", port)
+
+
+def test_an_address_of_another_machine_is_refused():
+    with pytest.raises(PermanentError, match=r"can't listen on 192\.0\.2\.1"):
+        preflight.check_port("192.0.2.1", 18080)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["-m", "./no-such-folder"], "does not exist"),
+        (["-m", "/"], "has no config.json"),
+        (["--config", "no-such.toml"], "no such file"),
+        (["--port", "many"], "'many' is not a whole number"),
+        (["--port", "0"], "not between 1 and 65535"),
+    ],
+)
+def test_a_start_that_can_not_succeed_is_one_line(words, complaint, capfd, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "environ", {"MLXCEL_PORT": "18943"})
+    with pytest.raises(SystemExit) as ending:
+        launch.main(words)
+    assert ending.value.code == EXIT_PERMANENT
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert complaint in err
+
+
+def test_invitation_connects_to_an_address_that_answers():
+    text = invite(GatewaySettings(host="0.0.0.0", port=9))
+    assert "curl -N http://127.0.0.1:9/v1/chat/completions" in text
+    assert "http://[::1]:9/" in invite(GatewaySettings(host="::", port=9))
+
+
+def test_invitation_mentions_a_key_only_where_one_is_needed():
+    assert "Authorization" not in invite(GatewaySettings())
+    text = invite(GatewaySettings(api_key=("secret",)))
+    assert "Authorization: Bearer YOUR-KEY" in text
+    assert "secret" not in text
+
+
+def test_find_parent_reads_any_process():
+    assert ancestry.find_parent(os.getpid()) == os.getppid()
+    assert ancestry.find_parent(2**22 + 1) is None
+
+
+def test_openblas_is_put_before_what_is_preloaded_already():
+    library = Path("/lib/blas.so")
+    assert openblas.preload({}, library) == {"LD_PRELOAD": "/lib/blas.so"}
+    assert openblas.preload({"LD_PRELOAD": "/x.so"}, library)["LD_PRELOAD"] == "/lib/blas.so /x.so"
+    once = openblas.preload({}, library)
+    assert openblas.preload(once, library) == once
+    assert openblas.preload({"A": "b"}, None) == {"A": "b"}
+
+
+def test_openblas_is_found_for_any_architecture(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.platform", "linux")
+    assert openblas.find(tmp_path) is None
+    library = tmp_path / "aarch64-linux-gnu" / "openblas-pthread" / "libopenblas.so.0"
+    library.parent.mkdir(parents=True)
+    library.touch()
+    assert openblas.find(tmp_path) == library
+    monkeypatch.setattr("sys.platform", "darwin")
+    assert openblas.find(tmp_path) is None

@@ -1,0 +1,168 @@
+"""Flags, environment and fleet file become one fleet."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from deploy import launch, resolution
+from shared.config import ConfigError, entries
+from shared.fleet import load_fleet
+from shared.lifecycle import PermanentError
+
+
+@pytest.fixture
+def model(tmp_path):
+    """A folder that looks like a model."""
+    folder = tmp_path / "models" / "tiny"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    return folder
+
+
+@pytest.fixture
+def settle(tmp_path, model):
+    """Settle a command line against a fleet file, or against none."""
+    default = tmp_path / "etc" / "default.toml"
+    default.parent.mkdir()
+    default.write_text('[[workers]]\nname = "default"\nmodel = "../models/tiny"\n')
+
+    def run(*words, file=None, environ=None):
+        words = list(words)
+        if file is not None:
+            (tmp_path / "etc" / "fleet.toml").write_text(file)
+            words += ["--config", str(tmp_path / "etc" / "fleet.toml")]
+        options = launch.build_parser().parse_args(words)
+        fleet = resolution.choose(options, environ or {}, default)
+        return resolution.settle(fleet, options, environ or {})
+
+    return run
+
+
+def test_a_model_alone_makes_a_fleet_of_one_worker(settle, model):
+    fleet = settle("-m", str(model), "--port", "9000", "--parallel", "8")
+    assert fleet.gateway["port"] == 9000
+    assert [entry.name for entry in fleet.workers] == ["text"]
+    assert fleet.workers[0].options["model"] == str(model)
+    assert fleet.workers[0].options["parallel"] == 8
+
+
+def test_a_model_of_the_environment_does_so_too(settle, model):
+    fleet = settle(environ={"LLAMA_ARG_MODEL": str(model)})
+    assert fleet.workers[0].options["model"] == str(model)
+
+
+def test_without_anything_the_default_fleet_is_taken(settle, model):
+    fleet = settle()
+    assert fleet.workers[0].name == "default"
+    assert fleet.workers[0].options["model"] == str(model)
+
+
+def test_flag_beats_environment_beats_file(settle):
+    file = '[gateway]\nport = 1000\n[[workers]]\nname = "a"\nmodel = "o/n"\ntop_k = 1\n'
+    environ = {"MLXCEL_PORT": "2000", "LLAMA_ARG_TOP_K": "2"}
+    assert settle(file=file).gateway["port"] == 1000
+    assert settle(file=file, environ=environ).gateway["port"] == 2000
+    settled = settle("--port", "3000", "--top-k", "3", file=file, environ=environ)
+    assert settled.gateway["port"] == 3000
+    assert settled.workers[0].options["top_k"] == 3
+
+
+def test_keys_of_all_sources_add_up(settle):
+    settled = settle(
+        "--api-key", "a", file='[gateway]\napi_key = ["c"]\n', environ={"LLAMA_API_KEY": "b"}
+    )
+    assert sorted(settled.gateway["api_key"]) == ["a", "b", "c"]
+
+
+def test_paths_of_the_file_start_at_its_folder_and_those_of_flags_here(
+    settle, tmp_path, model, monkeypatch
+):
+    monkeypatch.chdir(tmp_path / "models")
+    file = '[[workers]]\nname = "a"\nmodel = "../models/tiny"\nchat_template_file = "t.jinja"\n'
+    options = settle("--api-key-file", "keys", file=file)
+    assert options.workers[0].options["model"] == str(model)
+    assert options.workers[0].options["chat_template_file"] == str(tmp_path / "etc/t.jinja")
+    assert options.gateway["api_key_file"] == [str(tmp_path / "models" / "keys")]
+    assert settle("-m", "tiny").workers[0].options["model"] == str(model)
+
+
+def test_a_hub_name_stays_a_name(settle):
+    fleet = settle("-m", "owner/name")
+    resolution.check_models(fleet)
+    assert fleet.workers[0].options["model"] == "owner/name"
+
+
+def test_a_flag_for_one_worker_is_refused_for_several(settle):
+    file = '[[workers]]\nname = "a"\nmodel = "o/a"\n[[workers]]\nname = "b"\nmodel = "o/b"\n'
+    with pytest.raises(ConfigError, match="--n-parallel suits one worker"):
+        settle("--parallel", "2", file=file)
+    assert settle("--log-level", "debug", file=file).workers[1].options["log_level"] == "debug"
+
+
+@pytest.mark.parametrize("given", ["./none", "no/such/folder", "none"])
+def test_a_missing_model_folder_is_said(settle, given):
+    with pytest.raises(PermanentError, match="does not exist"):
+        resolution.check_models(settle("-m", given))
+
+
+def test_a_folder_without_config_json_is_said(settle, model):
+    (model / "config.json").unlink()
+    with pytest.raises(PermanentError, match=r"has no config\.json"):
+        resolution.check_models(settle("-m", str(model)))
+
+
+def test_a_worker_of_another_machine_needs_no_model_here(settle):
+    fleet = settle(file='[[workers]]\nname = "a"\naddress = "mac:1"\nmodel = "/not/here"\n')
+    resolution.check_models(fleet)
+
+
+def test_what_is_written_is_read_back_the_same(settle, tmp_path, model):
+    odd = 'käse "quoted" \\ \t\x7f 🙂'
+    settled = settle("-m", str(model), "--api-key", odd, "--alias", "x,y", "--top-p", "0.5")
+    path = tmp_path / "out.toml"
+    resolution.write_private(path, resolution.render(settled))
+    read = load_fleet(path)
+    assert read.gateway["api_key"] == [odd]
+    assert read.workers[0].options["alias"] == ["x", "y"]
+    assert read.workers[0].options["top_p"] == 0.5
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_writing_again_replaces_a_file_that_others_could_read(tmp_path):
+    path = tmp_path / "fleet.toml"
+    path.write_text("old")
+    path.chmod(0o644)
+    resolution.write_private(path, "new")
+    assert path.read_text() == "new"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_no_setting_of_the_environment_reaches_a_process():
+    names = [
+        name
+        for group in resolution.GROUPS
+        for entry in entries(group)
+        for name in entry.declaration.env
+    ]
+    environ = dict.fromkeys(names, "1") | {"PATH": os.defpath, "HF_HOME": "/h"}
+    assert resolution.strip(environ) == {"PATH": os.defpath, "HF_HOME": "/h"}
+
+
+def test_help_names_every_flag_and_every_environment_name():
+    text = launch.build_parser().format_help()
+    for group in resolution.GROUPS:
+        for entry in entries(group):
+            for word in (*entry.flags, *entry.declaration.env):
+                assert word in text
+    assert "launchd render" in text
+
+
+def test_default_fleet_serves_the_starter_model():
+    options = launch.build_parser().parse_args([])
+    fleet = resolution.choose(options, {}, launch.DEFAULT_CONFIG)
+    settled = resolution.settle(fleet, options, {})
+    assert Path(settled.workers[0].options["model"]).name == "SmolLM2-135M-Instruct"

