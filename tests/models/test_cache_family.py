@@ -1,0 +1,119 @@
+"""What the text engine builds on: mlx-lm's caches let rows come and go without changing a word.
+
+Each family's rows are prefilled alone, merged, decoded together, joined by others, taken out,
+decoded alone and put back, also past the sliding window; at every step their logits must be those
+of a row that never met another. A mistake in a cache moves logits by tenths, rounding by 1e-5.
+"""
+
+from __future__ import annotations
+
+import mlx.core as mx
+import mlx_lm
+import numpy as np
+import pytest
+from mlx_lm.models.cache import make_prompt_cache
+
+from tests.checkpoint import build
+
+# Around the 32 tokens of the sliding window, and one prompt that has nothing to prefill.
+LENGTHS_TOKENS = (19, 1, 32, 90, 33)
+STEPS = 120
+TOLERANCE = 1e-3
+
+
+class Row:
+    """A prompt with the text and logits it gives when it runs alone."""
+
+    def __init__(self, model, length_tokens):
+        self._model = model
+        rng = np.random.default_rng(length_tokens)
+        self.prompt = rng.integers(300, 49_000, length_tokens).tolist()
+        self.next, self.done = self.prompt[-1], 0
+        self.expected = self._alone()
+
+    def prefill(self, chunk_tokens=512):
+        cache, body = make_prompt_cache(self._model), self.prompt[:-1]
+        for start in range(0, len(body), chunk_tokens):
+            self._model(mx.array([body[start : start + chunk_tokens]]), cache=cache)
+            mx.eval([part.state for part in cache])
+        return cache
+
+    def _alone(self):
+        cache, token, steps = self.prefill(), self.prompt[-1], []
+        for _ in range(STEPS):
+            logits = decode(self._model, cache, [token])[0]
+            steps.append(logits)
+            token = int(logits.argmax())
+        return steps
+
+    def take(self, logits):
+        expected = self.expected[self.done]
+        assert np.abs(logits - expected).max() < TOLERANCE, f"step {self.done}"
+        assert logits.argmax() == expected.argmax(), f"step {self.done}"
+        self.next, self.done = int(expected.argmax()), self.done + 1
+
+
+def decode(model, cache, tokens):
+    return np.array(model(mx.array(tokens)[:, None], cache=cache)[:, -1])
+
+
+def run(model, cache, rows, steps):
+    for _ in range(steps):
+        for row, logits in zip(rows, decode(model, cache, [row.next for row in rows]), strict=True):
+            row.take(logits)
+
+
+def merge(*caches):
+    return [parts[0].merge(list(parts)) for parts in zip(*caches, strict=True)]
+
+
+def extend(cache, other):
+    for part, more in zip(cache, other, strict=True):
+        part.extend(more)
+
+
+def extract(cache, index):
+    row = [part.extract(index) for part in cache]
+    mx.eval([part.state for part in row])
+    return row
+
+
+def keep(cache, indices):
+    for part in cache:
+        part.filter(indices)
+
+
+@pytest.fixture(scope="module", params=["llama", "sliding", "recurrent", "quantised"])
+def model(request):
+    return mlx_lm.load(str(build(request.param)))[0]
+
+
+def test_prompt_fed_in_chunks_is_the_prompt_fed_whole(model):
+    row = Row(model, 150)
+    for chunk_tokens in (64, 16, 1):
+        row.next, row.done = row.prompt[-1], 0
+        run(model, row.prefill(chunk_tokens), [row], steps=40)
+
+
+def test_rows_that_join_leave_and_return_keep_their_text(model):
+    a, b, c, d, e = (Row(model, length) for length in LENGTHS_TOKENS)
+    cache = merge(a.prefill(), b.prefill(), c.prefill())
+    run(model, cache, [a, b, c], steps=25)
+    extend(cache, merge(d.prefill(chunk_tokens=16)))  # longer than all others
+    run(model, cache, [a, b, c, d], steps=20)
+
+    parked = extract(cache, 1)
+    keep(cache, [0, 2, 3])
+    run(model, parked, [b], steps=7)  # goes on alone
+    run(model, cache, [a, c, d], steps=45)  # wraps the window meanwhile
+    extend(cache, merge(parked))
+    extend(cache, merge(e.prefill()))
+    run(model, cache, [a, c, d, b, e], steps=10)
+
+    keep(cache, [3, 4])  # the short ones are left
+    run(model, cache, [b, e], steps=50)
+    last = extract(cache, 1)
+    run(model, last, [e], steps=STEPS - e.done)
+    keep(cache, [0])
+    run(model, cache, [b], steps=STEPS - b.done)
+    assert (a.done, c.done, d.done, b.done, e.done) == (100, 100, 75, STEPS, STEPS)
