@@ -1,0 +1,300 @@
+"""The supervisor over real processes: short-lived children written here, with short limits."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from deploy import openblas
+from shared.lifecycle import EXIT_PERMANENT
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Runs a supervisor with limits from its first argument, as deploy/supervise.py does.
+DRIVER = """
+import json, os, sys
+from deploy.supervise import Limits, Supervisor
+from shared import logs
+logs.set_up("test", "info")
+limits = Limits(**json.loads(sys.argv[1]))
+sys.exit(Supervisor(sys.argv[2:], os.environ, limits).run())
+"""
+
+# Writes its process id to a new line of a file, then does what its arguments say.
+CHILD = """
+import os, signal, socket, subprocess, sys, time
+note, mode, *more = sys.argv[1:]
+def say(pid):
+    with open(note, "a") as file:
+        file.write(f"{pid}\\n")
+def beat(line):
+    socket.socket(fileno=os.dup(int(os.environ["MLXCEL_SUPERVISOR_FD"]))).sendall(line)
+def steady():
+    from shared.lifecycle import Beat
+    Beat(lambda: 0.0, lambda: None).start()
+def wait():
+    time.sleep(60)
+if mode == "stubborn":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if mode == "parent":
+    say(subprocess.Popen(["sleep", "60"]).pid)
+say(os.getpid())
+if mode == "exit":
+    sys.exit(int(more[0]))
+if mode == "crash":
+    os.kill(os.getpid(), signal.SIGSEGV)
+if mode == "silent":
+    beat(b"0\\n")
+    wait()
+if mode == "hung":
+    while True:
+        beat(b"90000\\n")
+        time.sleep(0.1)
+if mode == "loading":
+    for _ in range(15):
+        beat(b"loading\\n")
+        time.sleep(0.1)
+    sys.exit(3)
+steady()
+wait()
+"""
+
+
+def wait_for(condition, timeout_s=10.0):
+    """Return the first true value of a condition."""
+    deadline_s = time.monotonic() + timeout_s
+    while time.monotonic() < deadline_s:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.02)
+    raise AssertionError(f"nothing happened in {timeout_s} s")
+
+
+def lives(pid):
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+class Stage:
+    """Starts supervisors over children and sees what becomes of both."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.note = folder / "pids"
+        self.log = folder / "log"
+        (folder / "driver.py").write_text(DRIVER)
+        (folder / "child.py").write_text(CHILD)
+        self.environ = os.environ | {"PYTHONPATH": str(ROOT)}
+        self.started = []
+
+    def command(self, mode, *more, **limits):
+        child = [sys.executable, self.folder / "child.py", self.note, mode, *more]
+        driver = [sys.executable, self.folder / "driver.py", json.dumps({"poll_s": 0.1} | limits)]
+        return [str(word) for word in (*driver, *child)]
+
+    def run(self, command, **options):
+        with self.log.open("ab") as log:
+            process = subprocess.Popen(
+                command, stderr=log, stdout=log, env=self.environ, cwd=self.folder, **options
+            )
+        self.started.append(process)
+        return process
+
+    def start(self, mode, *more, **limits):
+        return self.run(self.command(mode, *more, **limits))
+
+    def pids(self):
+        return [int(line) for line in self.note.read_text().split()] if self.note.exists() else []
+
+    def wait_for_pids(self, count):
+        return wait_for(lambda: len(self.pids()) >= count and self.pids())
+
+    def wait_until_gone(self, pids):
+        wait_for(lambda: not any(lives(pid) for pid in pids))
+
+    def lines(self, words):
+        return [line for line in self.log.read_text().splitlines() if words in line]
+
+    def clear(self):
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+        for pid in self.pids():
+            if lives(pid):
+                os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def stage(tmp_path):
+    stage = Stage(tmp_path)
+    yield stage
+    stage.clear()
+
+
+def test_a_child_that_ends_is_started_again_with_growing_pauses(stage):
+    stage.start("exit", "5", first_delay_s=0.1)
+    assert len(set(stage.wait_for_pids(4))) == 4
+    lines = stage.lines("ended with exit code 5")
+    assert [line.partition("; ")[2] for line in lines[:3]] == [
+        "restart 1 in 0.1 s",
+        "restart 2 in 0.2 s",
+        "restart 3 in 0.4 s",
+    ]
+
+
+def test_a_child_that_crashes_is_started_again_and_the_signal_is_logged(stage):
+    stage.start("crash")
+    stage.wait_for_pids(2)
+    assert stage.lines("ended by signal 11")
+
+
+def test_a_child_that_falls_silent_is_killed_and_started_again(stage):
+    stage.start("silent", silence_s=0.5)
+    first, *_ = stage.wait_for_pids(2)
+    assert not lives(first)
+    assert stage.lines("killed: no sign of life for 0.")
+
+
+def test_a_child_whose_step_does_not_return_is_killed_and_started_again(stage):
+    stage.start("hung", step_timeout_s=60)
+    first, *_ = stage.wait_for_pids(2)
+    assert not lives(first)
+    assert stage.lines("killed: a step has taken 90.0 s (--step-timeout 60)")
+
+
+def test_a_child_that_loads_is_not_held_to_the_step_limit(stage):
+    stage.start("loading", step_timeout_s=0.5, silence_s=1.0)
+    stage.wait_for_pids(2)
+    assert stage.lines("ended with exit code 3")
+    assert not stage.lines("killed")
+
+
+def test_a_start_that_can_not_succeed_is_not_tried_again(stage):
+    supervisor = stage.start("exit", str(EXIT_PERMANENT), first_delay_s=0.0)
+    assert supervisor.wait(10) == EXIT_PERMANENT
+    assert len(stage.pids()) == 1
+
+
+def test_a_command_that_does_not_exist_is_not_tried_again(stage):
+    command = stage.command("steady")
+    command[3] = str(stage.folder / "nothing")
+    assert stage.run(command).wait(10) == EXIT_PERMANENT
+    assert stage.lines("nothing: No such file or directory")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stopped_supervisor_takes_its_child_along(stage, number):
+    supervisor = stage.start("steady")
+    pids = stage.wait_for_pids(1)
+    supervisor.send_signal(number)
+    assert supervisor.wait(5) == 0
+    assert not any(lives(pid) for pid in pids)
+    assert not stage.lines("restart")
+
+
+def test_a_child_that_ignores_sigterm_is_killed_after_its_grace(stage):
+    supervisor = stage.start("stubborn", stop_grace_s=0.5)
+    pids = stage.wait_for_pids(1)
+    began_s = time.monotonic()
+    supervisor.terminate()
+    assert supervisor.wait(5) == 0
+    assert 0.4 < time.monotonic() - began_s < 3
+    assert not any(lives(pid) for pid in pids)
+
+
+def test_a_second_signal_cuts_the_grace_short(stage):
+    supervisor = stage.start("stubborn", stop_grace_s=30)
+    pids = stage.wait_for_pids(1)
+    supervisor.terminate()
+    time.sleep(0.3)
+    assert supervisor.poll() is None
+    supervisor.terminate()
+    assert supervisor.wait(5) == 0
+    assert not any(lives(pid) for pid in pids)
+
+
+def test_a_stop_during_the_pause_does_not_wait_for_its_end(stage):
+    supervisor = stage.start("exit", "1", first_delay_s=60, longest_delay_s=60)
+    wait_for(lambda: stage.log.exists() and stage.lines("restart 1 in 60.0 s"))
+    supervisor.terminate()
+    assert supervisor.wait(5) == 0
+
+
+def test_what_the_child_has_started_ends_with_it(stage):
+    supervisor = stage.start("parent")
+    pids = stage.wait_for_pids(2)
+    supervisor.terminate()
+    assert supervisor.wait(5) == 0
+    stage.wait_until_gone(pids)
+
+
+def test_a_killed_supervisor_leaves_no_child(stage):
+    supervisor = stage.start("steady")
+    pids = stage.wait_for_pids(1)
+    supervisor.kill()
+    supervisor.wait()
+    stage.wait_until_gone(pids)
+
+
+def test_a_supervisor_ends_with_the_shell_that_started_it(stage):
+    shell = stage.run(["sh", "-c", '"$@" & echo $! >>pids; wait', "sh", *stage.command("steady")])
+    pids = stage.wait_for_pids(2)
+    shell.kill()
+    shell.wait()
+    stage.wait_until_gone(pids)
+
+
+class Honcho:
+    """A honcho with a supervised child per line."""
+
+    def __init__(self, stage, **limits):
+        command = " ".join(f"'{word}'" for word in stage.command("steady", **limits))
+        (stage.folder / "Procfile").write_text(f"one: exec {command}\ntwo: exec {command}\n")
+        self.process = stage.run([sys.executable, "-m", "honcho", "start"])
+        stage.wait_for_pids(2)
+        self.tree = psutil.Process(self.process.pid).children(recursive=True)
+        assert len(self.tree) >= 6
+
+    def wait_until_alone(self, timeout_s=10.0):
+        wait_for(lambda: not any(lives(item.pid) for item in self.tree), timeout_s)
+
+
+def test_honcho_takes_everything_along_when_interrupted(stage):
+    honcho = Honcho(stage)
+    honcho.process.send_signal(signal.SIGINT)
+    honcho.process.wait(5)
+    honcho.wait_until_alone(1)
+    assert not stage.lines("restart")
+
+
+def test_a_killed_honcho_leaves_nothing_behind(stage):
+    honcho = Honcho(stage)
+    # Not waited for: whoever started it may be slow to notice.
+    honcho.process.kill()
+    honcho.wait_until_alone()
+
+
+def test_the_command_line_preloads_openblas_where_it_exists(stage):
+    (stage.folder / "fleet.toml").write_text("")
+    code = f"import os, sys; print(os.environ.get('LD_PRELOAD')); sys.exit({EXIT_PERMANENT})"
+    supervisor = [sys.executable, "-m", "deploy.supervise", "--name", "x", "--config", "fleet.toml"]
+    assert stage.run([*supervisor, "--", sys.executable, "-c", code]).wait(10) == EXIT_PERMANENT
+    assert stage.log.read_text().splitlines()[0].split()[0] == str(openblas.find())
+
+
+def test_a_broken_fleet_file_is_one_line_and_not_tried(stage):
+    supervisor = [sys.executable, "-m", "deploy.supervise", "--name", "x", "--config", "none.toml"]
+    assert stage.run([*supervisor, "--", "true"]).wait(10) == EXIT_PERMANENT
+    assert stage.log.read_text() == "error: none.toml: no such file\n"

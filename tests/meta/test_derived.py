@@ -1,0 +1,75 @@
+"""Committed files that are made from others equal what would be made today."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from deploy import document, protobuf
+from shared import fleet
+from shared.config import entries
+from shared.settings import GatewaySettings, SupervisorSettings, TextSettings
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("path", document.render_all(), ids=str)
+def test_a_derived_file_is_up_to_date(path):
+    assert (ROOT / path).read_text(encoding="utf-8") == document.render_all()[path], "make docs"
+
+
+def test_generated_protobuf_code_equals_the_committed_code(tmp_path):
+    protobuf.generate(tmp_path)
+    made = {path.name: path.read_text() for path in (tmp_path / "shared/pb").iterdir()}
+    committed = {path.name: path.read_text() for path in (ROOT / "shared/pb").glob("*_pb2*")}
+    assert made.keys() == committed.keys()
+    for name, text in made.items():
+        assert committed[name] == text, f"{name}: make proto"
+
+
+def test_the_sample_fleet_file_with_its_settings_switched_on_gives_the_defaults(tmp_path):
+    lines = document.render_sample().splitlines()
+    names = {name for name, _, _ in document._WORKER_KEYS}
+    groups = (GatewaySettings, SupervisorSettings, TextSettings)
+    names |= {entry.name for group in groups for entry in entries(group)}
+    on = [line[2:] if line[2:].partition(" = ")[0] in names else line for line in lines]
+    path = tmp_path / "fleet.toml"
+    path.write_text("\n".join(on))
+    loaded = fleet.load_fleet(path)
+    assert {entry.name for entry in entries(GatewaySettings)} == set(loaded.gateway)
+    for entry in entries(TextSettings):
+        given = loaded.workers[0].options[entry.name]
+        assert entry.accept(given, entry.name) == entry.default
+
+
+def test_the_sample_names_every_key_of_a_worker():
+    assert {name for name, _, _ in document._WORKER_KEYS} == set(fleet._WORKER_KEYS)
+
+
+def test_constraints_pin_every_package_exactly_and_name_no_place():
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pins = [line for line in lines if not line.startswith("#")]
+    assert len(pins) > 50
+    for line in pins:
+        requirement = line.partition(";")[0].strip()
+        name, separator, version = requirement.partition("==")
+        assert separator, line
+        assert name.replace("-", "").replace("_", "").replace(".", "").isalnum(), line
+        assert version[0].isdigit(), line
+        assert "/" not in line, line
+
+
+def test_every_declared_package_is_pinned():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    declared = [*project["dependencies"]]
+    for extra in project["optional-dependencies"].values():
+        declared += extra
+    pins = {
+        line.partition("==")[0].lower().replace("_", "-")
+        for line in (ROOT / "constraints.txt").read_text().splitlines()
+    }
+    for requirement in declared:
+        name = requirement.partition(";")[0].partition("==")[0].partition("[")[0].strip()
+        assert name.lower().replace("_", "-") in pins, requirement

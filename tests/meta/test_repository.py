@@ -1,0 +1,102 @@
+"""What no file of the repository may say."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+# Modules that Python 3.13 no longer has.
+GONE = {"chunk"}
+PACKAGES = ("gateway", "workers", "shared", "deploy")
+
+# Put together here, so that this file does not say them either.
+REGISTRY = "|".join(
+    [
+        "index" + "-url",
+        r"https?://[^ \"]*/(simple|packages/[0-9a-f]{2})/",
+        "pypi" + r"\.org",
+        "python" + r"hosted\.org",
+        "registry" + r"\.npmjs",
+        "deb" + r"\.debian\.org",
+    ]
+)
+MACHINE = r"(^|[^A-Za-z0-9_./-])/(" + "work|farm|root|tmp/exp" + ")/"
+PENDING = "|".join(
+    [
+        r"\bTO" + r"DO\b",
+        r"\bFIX" + r"ME\b",
+        "NotImplemented" + "Error",
+        r"pytest\.sk" + r"ip\(",
+        r"mark\.(sk" + r"ip|xf" + r"ail)",
+    ]
+)
+
+
+def read_tracked():
+    """Return the text files of the repository, by name; generated code is left out."""
+    listing = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    found = {}
+    for name in listing.stdout.split("\0"):
+        path = ROOT / name
+        if not name or name.startswith("shared/pb/") or not path.is_file():
+            continue
+        try:
+            found[name] = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+    return found
+
+
+TRACKED = read_tracked()
+
+
+def list_matches(pattern, names):
+    expression = re.compile(pattern, re.MULTILINE)
+    return [
+        f"{name}:{number}: {line}"
+        for name in names
+        for number, line in enumerate(TRACKED[name].splitlines(), 1)
+        if expression.search(line)
+    ]
+
+
+def test_no_file_names_a_package_registry():
+    assert list_matches(REGISTRY, TRACKED) == []
+
+
+def test_no_file_names_a_path_of_a_machine():
+    assert list_matches(MACHINE, TRACKED) == []
+
+
+def test_no_unfinished_work_is_committed():
+    sources = [name for name in TRACKED if name.endswith(".py")]
+    assert len(sources) > 30
+    assert list_matches(PENDING, sources) == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "line"),
+    [
+        (REGISTRY, "--extra-index" + "-url x"),
+        (MACHINE, "cd /wo" + "rk/main"),
+        (PENDING, "# TO" + "DO: later"),
+    ],
+)
+def test_the_patterns_find_what_they_are_for(pattern, line):
+    assert re.search(pattern, line)
+
+
+def test_no_module_is_named_vaguely_or_like_a_standard_one():
+    vague = {"utils", "helpers", "common", "manager", "handler"}
+    for name in TRACKED:
+        path = Path(name)
+        if path.suffix == ".py" and path.parts[0] in PACKAGES:
+            assert path.stem not in vague, name
+            assert path.stem not in sys.stdlib_module_names - GONE, name
