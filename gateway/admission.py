@@ -124,6 +124,8 @@ class Admission:
 
     def _room_for(self, ticket: Ticket) -> Replica | None:
         """Return the least loaded replica that may take a request now."""
+        if ticket.isolate and self._suspect_runs():
+            return None
         ready = sorted(
             (replica for replica in self.replicas if replica.ready),
             key=lambda replica: len(replica.forwarded) - replica.slots,
@@ -135,6 +137,9 @@ class Admission:
             if any(other.priority > ticket.priority for other in replica.forwarded):
                 return replica
         return None
+
+    def _suspect_runs(self) -> bool:
+        return any(other.suspect for replica in self.replicas for other in replica.forwarded)
 
     def _slot_is_free(self) -> bool:
         return any(r.ready and len(r.forwarded) < r.slots for r in self.replicas)

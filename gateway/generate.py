@@ -1,8 +1,8 @@
-"""The one path of every text request: admit, submit, yield what comes.
+"""The one path of every text request: admit, submit, yield what comes, go on after a loss.
 
-Owns the order of those steps and the limit on the whole request's time. Every dialect and both
-modes, streaming or not, consume the same items. Runs in the handler's task: when that is
-cancelled because the client is gone, the worker is told at once.
+Owns the order of those steps and the limit on the whole request's time; the rules of resuming
+are resume.py's. Every dialect and both modes, streaming or not, consume the same items. Runs in
+the handler's task: when that is cancelled because the client is gone, the worker is told at once.
 """
 
 from __future__ import annotations
@@ -11,32 +11,111 @@ import asyncio
 import contextlib
 import functools
 import itertools
+import logging
 from collections.abc import AsyncGenerator, Sequence
 
 from gateway.fold import Item
 from gateway.mailbox import Mailbox
 from gateway.registry import Worker
 from gateway.replica import Replica, Ticket
+from gateway.resume import History
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 
+log = logging.getLogger(__name__)
+
 
 class Run:
-    """A request while it is being served. Whatever it waits on can be failed from outside."""
+    """A request while it is being served. Whatever it waits on can be failed from outside.
 
-    def __init__(self, request: pb.GenerateRequest, worker: Worker) -> None:
+    Args:
+        deadline_s: on the event loop's clock.
+    """
+
+    def __init__(self, request: pb.GenerateRequest, worker: Worker, deadline_s: float) -> None:
         self.request = request
         self.worker = worker
-        self.ticket: Ticket | None = None
-        self._failure: ServiceError | None = None
+        self.history = History()
+        self.failure: ServiceError | None = None
+        self._deadline_s = deadline_s
+        self._ticket: Ticket | None = None
+        self._now_s = asyncio.get_running_loop().time
 
     def fail(self, error: ServiceError) -> None:
         """End the request with an error, wherever it is."""
-        self._failure = error
-        if self.ticket is not None:
-            self.ticket.fail(error)
-            if self.ticket.box is not None:
-                self.ticket.box.fail(error)
+        self.failure = error
+        if self._ticket is not None:
+            self._ticket.fail(error)
+
+    async def serve(self) -> AsyncGenerator[Sequence[Item]]:
+        """Yield the items of the request over as many attempts as it takes."""
+        self.worker.require_ready()
+        admission, history = self.worker.admission, self.history
+        while True:
+            ticket = self._ticket = Ticket(
+                self.request, resumed=history.resumed, isolate=history.isolate
+            )
+            admission.enqueue(ticket)
+            try:
+                replica = await admission.wait(ticket)
+                if self.failure is not None:
+                    raise self.failure
+                box = ticket.box = self._make_box(ticket)
+                try:
+                    async with contextlib.aclosing(self._attempt(replica, box)) as batches:
+                        async for batch in batches:
+                            yield batch
+                    return
+                except ServiceError as failure:
+                    self._absorb(box, failure)
+            finally:
+                admission.release(ticket)
+
+    async def _attempt(self, replica: Replica, box: Mailbox) -> AsyncGenerator[Sequence[Item]]:
+        """Yield the items of one submission that the client has not had."""
+        history = self.history
+        replica.client.open(box)
+        try:
+            accepted = await self._submit(replica)
+            if history.accepted is None:
+                history.accepted = accepted
+                yield [accepted]
+            while not box.drained:
+                yield history.amend(await box.take())
+        finally:
+            replica.client.close_box(box)
+
+    async def _submit(self, replica: Replica) -> pb.Accepted:
+        left_s = self._deadline_s - self._now_s()
+        self.request.timeout_ms = max(int(left_s * 1000), 1)
+        return await replica.client.submit(self.request, left_s)
+
+    def _make_box(self, ticket: Ticket) -> Mailbox:
+        """Make the request its own next attempt, and a mailbox for that."""
+        self.history.prepare(self.request)
+        admission = self.worker.admission
+        return Mailbox(
+            self.request.key,
+            self.request.attempt,
+            self._now_s(),
+            on_end=functools.partial(admission.release, ticket),
+            on_first_token=admission.pump,
+        )
+
+    def _absorb(self, box: Mailbox, failure: ServiceError) -> None:
+        """Take in a failed attempt.
+
+        Raises:
+            ServiceError: it was the last one.
+        """
+        if self.failure is not None:
+            raise self.failure
+        log.info("%s: attempt %d: %s", self.request.request_id, box.attempt, failure.code)
+        if self.history.accepted is None and failure.code == "worker_unavailable":
+            # Nothing has run yet. Another replica may take it; nobody waits for this one.
+            self.worker.require_ready()
+            return
+        self.history.absorb(box, failure, self._now_s())
 
 
 class Generator:
@@ -62,14 +141,13 @@ class Generator:
             ServiceError: it was refused, or has failed.
         """
         loop = asyncio.get_running_loop()
-        run = Run(request, worker)
         request.key = next(self._keys)
-        deadline_s = loop.time() + self._timeout_s
-        timer = loop.call_at(deadline_s, run.fail, _timeout(self._timeout_s))
+        run = Run(request, worker, loop.time() + self._timeout_s)
+        timer = loop.call_later(self._timeout_s, run.fail, _timeout(self._timeout_s))
         self._runs.add(run)
         self._idle.clear()
         try:
-            async with contextlib.aclosing(_attempt(run, deadline_s)) as batches:
+            async with contextlib.aclosing(run.serve()) as batches:
                 async for batch in batches:
                     yield batch
         finally:
@@ -78,45 +156,16 @@ class Generator:
             if not self._runs:
                 self._idle.set()
 
-    async def drain(self, timeout_s: float) -> None:
-        """Wait until no request runs, but not for ever."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):
-                await self._idle.wait()
-
     def fail_all(self, error: ServiceError) -> None:
         """End every running request with an error."""
         for run in list(self._runs):
             run.fail(error)
 
-
-async def _attempt(run: Run, deadline_s: float) -> AsyncGenerator[Sequence[Item]]:
-    """Yield the items of one submission."""
-    run.worker.require_ready()
-    request, admission = run.request, run.worker.admission
-    ticket = run.ticket = Ticket(request.priority, request.arrival_ns)
-    admission.enqueue(ticket)
-    try:
-        replica = await admission.wait(ticket)
-        request.attempt += 1
-        release = functools.partial(admission.release, ticket)
-        box = ticket.box = Mailbox(request.key, request.attempt, release)
-        replica.client.open(box)
-        try:
-            yield [await _submit(replica, request, deadline_s)]
-            while not (batch := await box.take())[-1].HasField("finished"):
-                yield batch
-            yield batch
-        finally:
-            replica.client.close_box(box)
-    finally:
-        admission.release(ticket)
-
-
-async def _submit(replica: Replica, request: pb.GenerateRequest, deadline_s: float) -> pb.Accepted:
-    left_s = deadline_s - asyncio.get_running_loop().time()
-    request.timeout_ms = max(int(left_s * 1000), 1)
-    return await replica.client.submit(request, left_s)
+    async def drain(self, timeout_s: float) -> None:
+        """Wait until no request runs, but not for ever."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._idle.wait()
 
 
 def _timeout(timeout_s: float) -> ServiceError:

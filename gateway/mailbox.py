@@ -25,7 +25,9 @@ class Mailbox:
     Args:
         key: names the request on the Watch.
         attempt: frames of other attempts are not delivered here.
+        opened_s: now, on the event loop's clock.
         on_end: called once, when nothing more will be put in.
+        on_first_token: called once, when the attempt has made progress.
 
     Attributes:
         ended: nothing more is put in.
@@ -36,11 +38,15 @@ class Mailbox:
         self,
         key: int,
         attempt: int,
+        opened_s: float,
+        *,
         on_end: Callable[[], None],
+        on_first_token: Callable[[], None],
         limit_bytes: int = LIMIT_BYTES,
     ) -> None:
         self.key = key
         self.attempt = attempt
+        self.opened_s = opened_s
         self.token_ids: list[int] = []
         self.started_s: float | None = None
         self.first_token_s: float | None = None
@@ -48,21 +54,28 @@ class Mailbox:
         self.ended = False
         self.running = True
         self._on_end = on_end
+        self._on_first_token = on_first_token
         self._limit_bytes = limit_bytes
         self._waiting: list[pb.Event | list[str]] = []
         self._waiting_bytes = 0
-        self._failure: ServiceError | None = None
+        self.failure: ServiceError | None = None
         self._reader: asyncio.Future[None] | None = None
+
+    @property
+    def drained(self) -> bool:
+        """Whether the request has finished and everything was taken."""
+        return self.ended and self.failure is None and not self._waiting
 
     def put(self, sequence: pb.SequenceFrame, now_s: float) -> None:
         """Take in what one engine step gave. Ignored once ended."""
         if self.ended:
             return
         if ids := sequence.token_ids:
-            if not self.token_ids:
-                self.first_token_s = now_s
             self.token_ids.extend(ids)
             self.last_token_s = now_s
+            if self.first_token_s is None:
+                self.first_token_s = now_s
+                self._on_first_token()
         events = sequence.events
         if not events:
             return
@@ -85,7 +98,7 @@ class Mailbox:
     def fail(self, error: ServiceError) -> None:
         """End with an error, which the reader meets after what is already here."""
         if not self.ended:
-            self._failure = error
+            self.failure = error
             self._end()
             self._wake()
 
@@ -101,8 +114,8 @@ class Mailbox:
             ServiceError: the request has failed and all events before that were taken.
         """
         while not self._waiting:
-            if self._failure is not None:
-                raise self._failure
+            if self.failure is not None:
+                raise self.failure
             self._reader = asyncio.get_running_loop().create_future()
             await self._reader
         items, self._waiting = self._waiting, []

@@ -16,6 +16,7 @@ from gateway.mailbox import Mailbox
 from gateway.text_client import TextClient
 from shared.errors import ServiceError
 from shared.pb import common_pb2 as common
+from shared.pb import text_pb2 as pb
 from shared.pb import worker_pb2
 
 log = logging.getLogger(__name__)
@@ -31,15 +32,15 @@ class Ticket:
 
     Attributes:
         resumed: it has been at a worker before, and goes ahead of what waits.
+        isolate: it is suspected of killing workers.
         box: where its events arrive once it is at a replica.
     """
 
-    def __init__(
-        self, priority: common.Priority.ValueType, arrival_ns: int, *, resumed: bool = False
-    ) -> None:
-        self.priority = priority or common.PRIORITY_NORMAL
-        self.arrival_ns = arrival_ns
+    def __init__(self, request: pb.GenerateRequest, *, resumed: bool, isolate: bool) -> None:
+        self.priority = request.priority or common.PRIORITY_NORMAL
+        self.arrival_ns = request.arrival_ns
         self.resumed = resumed
+        self.isolate = isolate
         self.since_s = 0.0
         self.box: Mailbox | None = None
         self.replica: Replica | None = None
@@ -50,9 +51,16 @@ class Ticket:
         """Whether its prefill has begun and it has not ended."""
         return self.box is not None and self.box.started_s is not None and not self.box.ended
 
+    @property
+    def suspect(self) -> bool:
+        """Whether it is isolated and has not made progress in this attempt."""
+        return self.isolate and (self.box is None or not self.box.token_ids)
+
     def fail(self, error: ServiceError) -> None:
-        """End the waiting with an error."""
-        if not self.placed.done():
+        """End the waiting, or the attempt that runs, with an error."""
+        if self.box is not None:
+            self.box.fail(error)
+        elif not self.placed.done():
             self.placed.set_exception(error)
 
 
@@ -133,6 +141,10 @@ class Replica:
             log.info("worker ready: %s at %s", self.card and self.card.name, self.client.address)
         self._state = "down" if beat.draining else "ready"
         self._on_change()
+
+    def on_doubt(self) -> None:
+        """Send nothing more until the next heartbeat."""
+        self._state = "down"
 
     def on_lost(self, error: ServiceError) -> None:
         """Note that it is gone, or not there yet."""

@@ -26,6 +26,7 @@ _DESCRIBE_TIMEOUT_S: Final = 5.0
 _CANCEL_TIMEOUT_S: Final = 5.0
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 1.0
+_DOUBTS: Final = frozenset({"worker_unavailable", "engine_failed", "watch_missing"})
 
 
 class Observer(Protocol):
@@ -36,6 +37,9 @@ class Observer(Protocol):
 
     def on_heartbeat(self, beat: worker_pb2.Heartbeat) -> None:
         """Its Watch is live. Comes at least once a second."""
+
+    def on_doubt(self) -> None:
+        """A request failed in a way that says that the worker is about to go."""
 
     def on_lost(self, error: ServiceError) -> None:
         """It can't be reached, or is still loading (code `model_loading`)."""
@@ -106,6 +110,8 @@ class TextClient:
             return await self._stub.Submit(request, timeout=max(timeout_s, 0.001))
         except grpc.aio.AioRpcError as failure:
             error = from_rpc(failure)
+            if error.code in _DOUBTS:
+                self._observer.on_doubt()
             if error.code == "watch_missing":
                 self._reopen_watch()
             raise error from None
@@ -147,6 +153,8 @@ class TextClient:
             box.put(sequence, now_s)
             if box.ended:
                 self.close_box(box)
+                if box.failure is not None and box.failure.code in _DOUBTS:
+                    self._observer.on_doubt()
         if frame.HasField("heartbeat"):
             self._was_live = True
             self._observer.on_heartbeat(frame.heartbeat)
