@@ -1,0 +1,221 @@
+"""`mlxcel-server` as a user starts and ends it: gateway and worker on a tiny real checkpoint."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from shared.lifecycle import EXIT_PERMANENT
+from tests import checkpoint
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def wait_for(condition, timeout_s=60.0):
+    deadline_s = time.monotonic() + timeout_s
+    while time.monotonic() < deadline_s:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.05)
+    raise AssertionError(f"nothing happened in {timeout_s} s")
+
+
+def find_free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Server:
+    """One `mlxcel-server`, its processes and its run directory."""
+
+    def __init__(self, folder, *words, port=None):
+        self.folder = folder
+        self.port = port or find_free_port()
+        self.log = folder / f"{self.port}-{time.monotonic_ns()}.log"
+        # A folder of its own for the sockets, short enough for their paths.
+        self.temporary = folder / "t"
+        self.temporary.mkdir(exist_ok=True)
+        self.run_directory = self.temporary / f"mlxcel-{os.getuid()}" / str(self.port)
+        environ = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(self.temporary)}
+        command = [sys.executable, "-m", "deploy.launch", "--port", str(self.port), *words]
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                command, stdout=log, stderr=subprocess.STDOUT, env=environ, cwd=folder
+            )
+
+    def ask(self, path):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+        try:
+            connection.request("GET", path)
+            response = connection.getresponse()
+            return response.status, json.loads(response.read())
+        except (OSError, http.client.HTTPException):
+            return 0, {}
+        finally:
+            connection.close()
+
+    def wait_until_ready(self):
+        wait_for(lambda: self.process.poll() is not None or self.ask("/health")[0] == 200)
+        assert self.process.poll() is None, self.log.read_text()
+
+    def tree(self):
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+    def find(self, module):
+        """Return the processes that run a module themselves, not as somebody's argument."""
+        found = [item for item in self.tree() if is_alive(item)]
+        return [item for item in found if item.cmdline()[1:3] == ["-m", module]]
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+        try:
+            self.process.wait(15)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+
+
+def is_alive(process):
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+
+
+def none_lives(processes):
+    for process in processes:
+        try:
+            if is_alive(process):
+                return False
+        except psutil.NoSuchProcess:
+            continue
+    return True
+
+
+@pytest.fixture(scope="module")
+def model():
+    return checkpoint.build("llama")
+
+
+@pytest.fixture(scope="module")
+def make_folder(tmp_path_factory):
+    """Make folders with short paths: sockets lie below them."""
+    return lambda: tmp_path_factory.mktemp("s")
+
+
+@contextmanager
+def serve(folder, *words):
+    server = Server(folder, *words)
+    try:
+        server.wait_until_ready()
+        yield server
+    finally:
+        server.close()
+
+
+@pytest.fixture
+def server(make_folder, model):
+    """A server to be ended by the test."""
+    with serve(make_folder(), "-m", str(model)) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def lasting(make_folder, model):
+    """A server that every test leaves ready."""
+    with serve(make_folder(), "-m", str(model)) as server:
+        yield server
+
+
+def test_interrupt_ends_everything_within_five_seconds_and_leaves_nothing(server):
+    processes = server.tree()
+    assert len(processes) >= 6
+    began_s = time.monotonic()
+    server.process.send_signal(signal.SIGINT)
+    server.process.wait(5)
+    wait_for(lambda: none_lives(processes), 5 - (time.monotonic() - began_s))
+    assert not list(server.run_directory.glob("*.sock"))
+    assert not (server.run_directory / "fleet.toml").exists()
+
+
+def test_a_killed_launcher_leaves_no_process(server):
+    processes = server.tree()
+    server.process.kill()
+    wait_for(lambda: none_lives(processes), 15)
+
+
+def test_a_second_start_on_the_port_says_so_and_leaves_the_first_alone(lasting, model):
+    second = Server(lasting.folder, "-m", str(model), port=lasting.port)
+    assert second.process.wait(20) == EXIT_PERMANENT
+    assert second.log.read_text() == (
+        f"error: mlxcel-server already runs on port {lasting.port}; "
+        "stop it, or choose another port\n"
+    )
+    assert lasting.ask("/health")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "unanswered"),
+    [("gateway", "gateway", {0}), ("text", "workers.text", {503})],
+    ids=["gateway", "worker"],
+)
+def test_a_killed_process_comes_back_by_itself(lasting, name, module, unanswered):
+    (victim,) = lasting.find(module)
+    victim.kill()
+    seen = wait_for(lambda: {lasting.ask("/health")[0]} - {200}, 5)
+    assert seen == unanswered
+    lasting.wait_until_ready()
+    (heir,) = lasting.find(module)
+    assert heir.pid != victim.pid
+    reason = f"W {name} supervise: ended by signal 9 (Killed); restart 1 in 0.2 s"
+    assert reason in lasting.log.read_text()
+
+
+def test_the_announced_call_is_one_line_with_the_address(lasting):
+    announced = f"curl -N http://127.0.0.1:{lasting.port}/v1/chat/completions"
+    wait_for(lambda: announced in lasting.log.read_text())
+    (line,) = [line for line in lasting.log.read_text().splitlines() if announced in line]
+    assert '"messages"' in line
+
+
+def test_a_broken_checkpoint_is_said_once_and_ends_the_server(make_folder, model):
+    folder = make_folder()
+    broken = folder / "broken"
+    shutil.copytree(model, broken)
+    (broken / "model.safetensors").write_bytes(b"not weights")
+    server = Server(folder, "-m", str(broken))
+    try:
+        assert server.process.wait(60) == EXIT_PERMANENT
+    finally:
+        server.close()
+    text = server.log.read_text()
+    assert text.count("error: ") == 1, text
+    assert "broken" in text
+    assert "restart" not in text
+
+
+def test_two_models_are_served_side_by_side(make_folder, model):
+    folder = make_folder()
+    (folder / "fleet.toml").write_text(
+        f'[[workers]]\nname = "one"\nmodel = "{model}"\nalias = ["first"]\n'
+        f'[[workers]]\nname = "two"\nmodel = "{model}"\nalias = ["second"]\n'
+    )
+    with serve(folder, "--config", "fleet.toml") as server:
+        names = wait_for(
+            lambda: (
+                len(found := {m["id"] for m in server.ask("/v1/models")[1]["data"]}) == 2 and found
+            )
+        )
+        assert names == {"first", "second"}
+        assert len(server.find("workers.text")) == 2
