@@ -27,6 +27,7 @@ run: python ## set up, install the starter model, serve it (PORT=18080 picks a p
 	@$(PYTHON) -m deploy.preflight --config $(CONFIG)
 	@$(MAKE) --no-print-directory set-up
 	@$(BIN)/python -m deploy.starter text
+	@$(BIN)/python -m deploy.document
 	@$(BIN)/python -m deploy.announce --config $(CONFIG) & exec $(BIN)/honcho start
 
 test: set-up-dev lint ## set up, lint, type-check, run the whole test suite (ARGS="-k name")
