@@ -108,7 +108,7 @@ class Admission:
         for ticket in sorted(self._waiting, key=lambda ticket: self._rank(ticket, now_s)):
             if ticket.placed.done():
                 continue
-            replica = self._room_for(ticket)
+            replica = self._room_for(ticket, self._class(ticket, now_s))
             if replica is not None:
                 self._waiting.remove(ticket)
                 ticket.replica = replica
@@ -118,11 +118,14 @@ class Admission:
         return False
 
     def _rank(self, ticket: Ticket, now_s: float) -> tuple[bool, int, int]:
-        promotions = int((now_s - ticket.since_s) / _AGING_S)
-        aged = max(ticket.priority - promotions, common.PRIORITY_HIGH)
-        return (not ticket.resumed, aged, ticket.arrival_ns)
+        return (not ticket.resumed, self._class(ticket, now_s), ticket.arrival_ns)
 
-    def _room_for(self, ticket: Ticket) -> Replica | None:
+    def _class(self, ticket: Ticket, now_s: float) -> int:
+        """Return the priority that waiting has given; a smaller number is a higher class."""
+        promotions = int((now_s - ticket.since_s) / _AGING_S)
+        return max(ticket.priority - promotions, common.PRIORITY_HIGH)
+
+    def _room_for(self, ticket: Ticket, priority: int) -> Replica | None:
         """Return the least loaded replica that may take a request now."""
         if ticket.isolate and self._suspect_runs():
             return None
@@ -134,7 +137,7 @@ class Admission:
             if ticket.resumed or replica.backlog < _BACKLOG:
                 return replica
             # The worker orders what it holds by class, so a higher one is always worth sending.
-            if any(other.priority > ticket.priority for other in replica.forwarded):
+            if any(other.priority > priority for other in replica.forwarded):
                 return replica
         return None
 

@@ -1,0 +1,234 @@
+"""Who goes to a worker, who waits, who is refused; with a clock of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+import pytest
+
+from gateway.admission import Admission
+from gateway.mailbox import Mailbox
+from gateway.replica import Replica, Ticket
+from shared.errors import ServiceError
+from shared.pb import common_pb2 as common
+from shared.pb import text_pb2 as pb
+from shared.pb import worker_pb2
+
+HIGH, NORMAL, LOW = common.PRIORITY_HIGH, common.PRIORITY_NORMAL, common.PRIORITY_LOW
+
+
+class House:
+    """One queue in front of some replicas."""
+
+    def __init__(self, *slots: int, limit: int = 32) -> None:
+        self.now_s = 0.0
+        self.admission = Admission(limit, 0.05, lambda: self.now_s)
+        self.replicas = [
+            Replica(f"unix:/nowhere/{index}", "g", self.admission.pump, lambda: self.now_s)
+            for index in range(len(slots))
+        ]
+        self.admission.replicas = self.replicas
+        self._arrival = itertools.count(1)
+        self._slots = slots
+        for index in range(len(slots)):
+            self.beat(index)
+
+    def beat(self, index: int = 0, **fields) -> None:
+        self.replicas[index].on_heartbeat(
+            worker_pb2.Heartbeat(instance="i", slots_total=self._slots[index], **fields)
+        )
+
+    def ticket(self, priority=NORMAL, *, resumed=False, isolate=False) -> Ticket:
+        request = pb.GenerateRequest(priority=priority, arrival_ns=next(self._arrival))
+        return Ticket(request, resumed=resumed, isolate=isolate)
+
+    def enqueue(self, priority=NORMAL, **flags) -> Ticket:
+        ticket = self.ticket(priority, **flags)
+        self.admission.enqueue(ticket)
+        return ticket
+
+    def fill(self, count: int, priority=NORMAL) -> list[Ticket]:
+        return [self.enqueue(priority) for _ in range(count)]
+
+    def start(self, ticket: Ticket) -> Mailbox:
+        """Let a ticket's prefill begin."""
+        ticket.box = Mailbox(1, 1, 0.0, on_end=lambda: None, on_first_token=lambda: None)
+        sequence = pb.SequenceFrame()
+        sequence.events.add(started=pb.Started())
+        ticket.box.put(sequence, 0.0)
+        return ticket.box
+
+
+async def test_worker_holds_its_slots_and_two_more():
+    house = House(4)
+    tickets = house.fill(10)
+    assert [ticket.placed.done() for ticket in tickets] == [True] * 6 + [False] * 4
+    assert house.admission.waiting == 4
+    assert house.admission.depth == 6
+
+
+async def test_a_freed_place_goes_to_the_oldest_of_the_highest_class():
+    house = House(1)
+    first, *_ = house.fill(3)
+    low, normal, late, high = (house.enqueue(p) for p in (LOW, NORMAL, NORMAL, HIGH))
+    order = []
+    for _ in range(4):
+        house.admission.release(first)
+        done = [t for t in (low, normal, late, high) if t.placed.done() and t not in order]
+        order += done
+        first = done[0]
+    assert order == [high, normal, late, low]
+
+
+async def test_a_higher_class_than_some_running_one_is_always_sent():
+    house = House(2)
+    house.fill(4, LOW)
+    assert not house.enqueue(LOW).placed.done()
+    assert house.enqueue(NORMAL).placed.done()
+    assert house.enqueue(HIGH).placed.done()
+
+
+async def test_a_higher_class_than_only_waiting_ones_waits_its_turn():
+    house = House(1)
+    house.fill(3, HIGH)
+    house.enqueue(LOW)
+    assert not house.enqueue(HIGH).placed.done()
+
+
+async def test_low_is_promoted_by_waiting_and_never_starves():
+    house = House(1)
+    running, *_ = house.fill(3, HIGH)
+    low = house.enqueue(LOW)
+    house.now_s = 61.0
+    house.beat()
+    high = house.enqueue(HIGH)
+    house.admission.release(running)
+    assert low.placed.done()
+    assert not high.placed.done()
+
+
+async def test_a_stream_of_high_requests_does_not_shut_low_out():
+    house = House(1)
+    house.fill(3)
+    low = house.enqueue(LOW)
+    for second in range(0, 70, 5):
+        house.now_s = float(second)
+        house.beat()
+        house.enqueue(HIGH)
+    assert low.placed.done()
+
+
+async def test_a_full_queue_refuses_without_waiting():
+    house = House(2, limit=3)
+    house.fill(5)
+    assert house.admission.depth == 3
+    with pytest.raises(ServiceError) as caught:
+        house.enqueue()
+    assert (caught.value.code, caught.value.retry_after_s) == ("server_busy", 1.0)
+    assert house.admission.depth == 3
+
+
+async def test_without_a_queue_only_free_slots_are_given():
+    house = House(2, limit=0)
+    house.fill(2)
+    with pytest.raises(ServiceError):
+        house.enqueue()
+
+
+async def test_a_resumed_request_passes_the_limit_and_what_waits():
+    house = House(1, limit=3)
+    house.fill(4)
+    assert house.enqueue(LOW, resumed=True).placed.done()
+
+
+async def test_cancelling_what_waits_leaves_nothing_behind():
+    house = House(1)
+    house.fill(3)
+    ticket = house.enqueue()
+    task = asyncio.create_task(house.admission.wait(ticket))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert house.admission.waiting == 0
+
+
+async def test_the_least_loaded_replica_is_chosen():
+    house = House(2, 4)
+    tickets = house.fill(6)
+    assert [len(replica.forwarded) for replica in house.replicas] == [2, 4]
+    assert all(ticket.placed.done() for ticket in tickets)
+
+
+async def test_a_silent_or_draining_replica_gets_nothing_new():
+    house = House(4, 4)
+    house.beat(0, draining=True)
+    tickets = house.fill(3)
+    assert all(ticket.replica is house.replicas[1] for ticket in tickets)
+    house.now_s = 11.0
+    assert house.replicas[1].state == "down"
+    ticket = house.enqueue()
+    assert not ticket.placed.done()
+    house.beat(1)
+    assert ticket.placed.done()
+
+
+async def test_waiting_for_a_worker_that_stays_away_ends_with_an_error():
+    house = House(1)
+    house.replicas[0].on_lost(ServiceError("worker_unavailable", "gone"))
+    ticket = house.enqueue(resumed=True)
+    with pytest.raises(ServiceError) as caught:
+        await house.admission.wait(ticket)
+    assert caught.value.code == "worker_unavailable"
+    assert house.admission.waiting == 0
+
+
+async def test_waiting_goes_on_when_the_worker_comes_back_in_time():
+    house = House(1)
+    house.replicas[0].on_lost(ServiceError("worker_unavailable", "gone"))
+    ticket = house.enqueue(resumed=True)
+    house.beat()
+    await asyncio.sleep(0.1)
+    assert ticket.placed.result() is house.replicas[0]
+
+
+async def test_suspects_run_one_at_a_time_until_they_make_progress():
+    house = House(4)
+    first, second = (house.enqueue(resumed=True, isolate=True) for _ in range(2))
+    assert first.placed.done()
+    assert not second.placed.done()
+    assert house.enqueue(resumed=True).placed.done()
+    box = house.start(first)
+    box.put(pb.SequenceFrame(token_ids=[5]), 0.0)
+    house.admission.pump()
+    assert second.placed.done()
+
+
+async def test_load_between_heartbeats_follows_what_is_known():
+    house = House(4)
+    tickets = house.fill(5)
+    replica = house.replicas[0]
+    assert (replica.active, replica.queued) == (0, 5)
+    boxes = [house.start(ticket) for ticket in tickets[:4]]
+    assert (replica.active, replica.queued) == (4, 1)
+    house.beat(slots_active=4, queue_depth=1)
+    assert (replica.active, replica.queued) == (4, 1)
+    boxes[0].fail(ServiceError("cancelled", "x"))
+    house.admission.release(tickets[0])
+    assert (replica.active, replica.queued) == (3, 1)
+
+
+async def test_counters_never_fall_over_a_restart():
+    house = House(4)
+    replica = house.replicas[0]
+    counters = worker_pb2.Counters(decode_tokens=10, failed=1)
+    replica.on_heartbeat(worker_pb2.Heartbeat(instance="a", counters=counters))
+    counters.decode_tokens = 12
+    replica.on_heartbeat(worker_pb2.Heartbeat(instance="a", counters=counters))
+    replica.on_heartbeat(worker_pb2.Heartbeat(instance="b", counters=worker_pb2.Counters()))
+    assert replica.counters.values()["decode_tokens"] == 12
+    counters.decode_tokens = 3
+    replica.on_heartbeat(worker_pb2.Heartbeat(instance="b", counters=counters))
+    assert replica.counters.values()["decode_tokens"] == 15
+    assert replica.counters.values()["failed"] == 2

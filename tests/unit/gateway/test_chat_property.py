@@ -1,0 +1,187 @@
+"""What holds for every stream and every body, whatever is in it."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gateway.dialects.base import Stamp
+from gateway.dialects.openai import chat, wire
+from gateway.fold import Completion, Item, fold_batch
+from shared.errors import ServiceError
+from shared.pb import text_pb2 as pb
+
+STAMP = Stamp("chatcmpl-x", 1_715_000_000_000_000_000, 1)
+KINDS = (pb.BlockStart.KIND_ANSWER, pb.BlockStart.KIND_REASONING, pb.BlockStart.KIND_TOOL_CALL)
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+
+
+def parse(**fields):
+    body = {"messages": [{"role": "user", "content": "x"}], **fields}
+    return chat.parse(json.dumps(body).encode(), STAMP)
+
+
+@st.composite
+def answers(draw) -> list[Item]:
+    """Items as text.proto orders them, with whatever a worker may put in."""
+    logprobs = draw(st.booleans())
+    items: list[Item] = [pb.Accepted(prompt_tokens=3), pb.Event(started=pb.Started())]
+    items += [pb.Event(prompt_progress=pb.PromptProgress(done_tokens=1))] * draw(st.integers(0, 2))
+    for index in range(draw(st.integers(0, 4))):
+        start = pb.BlockStart(kind=draw(st.sampled_from(KINDS)), tool_call_id=f"call_{index}")
+        items.append(pb.Event(block_start=start))
+        for text in draw(st.lists(texts, max_size=5)):
+            infos = [pb.TokenInfo(id=1, text=b"\xff\xe2", logprob=-1.0)] * draw(st.integers(0, 2))
+            items.append(pb.Event(delta=pb.Delta(text=text, infos=infos if logprobs else [])))
+        items.append(pb.Event(block_stop=pb.BlockStop()))
+    reason = draw(st.sampled_from(pb.Finished.Reason.values()))
+    items.append(pb.Event(finished=pb.Finished(reason=reason)))
+    return items
+
+
+def read_stream(data: bytes) -> list[dict]:
+    """Return the chunks of a stream, having checked its grammar."""
+    assert data.endswith(b"\n\n")
+    events = data.decode().removesuffix("\n\n").split("\n\n")
+    assert all(event.startswith("data: ") and "\n" not in event for event in events)
+    *chunks, done = [event.removeprefix("data: ") for event in events]
+    assert done == "[DONE]"
+    return [json.loads(chunk) for chunk in chunks]
+
+
+def whole(items) -> Completion:
+    completion = Completion()
+    fold_batch(completion, items)
+    return completion
+
+
+@given(answers(), st.booleans())
+def test_stream_keeps_its_grammar(items, include_usage):
+    feed = chat.renderer(
+        parse(stream=True, stream_options={"include_usage": include_usage}, logprobs=True), "m"
+    )
+    chunks = read_stream(b"".join(map(feed, items)))
+    if include_usage:
+        *chunks, usage = chunks
+        assert usage["choices"] == []
+        assert usage["usage"]["prompt_tokens"] == 0
+    choices = [chunk["choices"][0] for chunk in chunks]
+    assert choices[0]["delta"] == {"role": "assistant"}
+    reasons = [choice["finish_reason"] for choice in choices]
+    assert reasons[-1] is not None
+    assert set(reasons[:-1]) <= {None}
+    assert all("logprobs" in choice for choice in choices)
+    assert sum("role" in choice["delta"] for choice in choices) == 1
+
+
+@given(answers())
+def test_streamed_text_equals_the_folded_text(items):
+    parsed = parse(stream=True, logprobs=True)
+    chunks = read_stream(b"".join(map(chat.renderer(parsed, "m"), items)))
+    deltas = [chunk["choices"][0]["delta"] for chunk in chunks]
+    message = json.loads(chat.body(parsed, "m", whole(items)))["choices"][0]["message"]
+    assert "".join(delta.get("content", "") for delta in deltas) == (message["content"] or "")
+    for name in ("reasoning_content", "reasoning"):
+        assert "".join(delta.get(name, "") for delta in deltas) == message.get(name, "")
+    calls: dict[int, str] = {}
+    for delta in deltas:
+        for call in delta.get("tool_calls", []):
+            calls.setdefault(call["index"], "")
+            calls[call["index"]] += call["function"].get("arguments", "")
+    wanted = [call["function"]["arguments"] for call in message.get("tool_calls", [])]
+    assert [calls[index] for index in sorted(calls)] == wanted
+    assert deltas[-1].get("reasoning_only") == message.get("reasoning_only")
+
+
+@given(answers())
+def test_every_token_has_its_own_position_in_the_stream(items):
+    chunks = read_stream(b"".join(map(chat.renderer(parse(logprobs=True), "m"), items)))
+    found = [chunk["choices"][0]["logprobs"] for chunk in chunks]
+    assert all(len(logprobs["content"]) == 1 for logprobs in found if logprobs)
+    tokens = [info for item in items if isinstance(item, pb.Event) for info in item.delta.infos]
+    assert sum(logprobs is not None for logprobs in found) == len(tokens)
+
+
+@given(answers(), st.integers(0, 30))
+def test_failure_at_any_moment_ends_the_stream_properly(items, cut):
+    failed = pb.Event(failed=pb.Failed(error={"code": "engine_failed", "message": "m"}))
+    feed = chat.renderer(parse(stream=True), "m")
+    items = [items[0], *items[1:-1][:cut], failed]
+    chunks = read_stream(b"".join(map(feed, items)))
+    assert chunks[-1]["choices"][0]["finish_reason"] == "error"
+    assert chunks[-1]["error"]["type"] == "server_error"
+
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | texts
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3)
+)
+names = st.sampled_from(sorted(wire.ChatBody.__struct_fields__))
+parts = st.fixed_dictionaries(
+    {"type": st.sampled_from(["text", "image_url", "input_audio", "video_url", "refusal", "x"])},
+    optional={"text": texts | values, "image_url": values, "refusal": texts},
+)
+messages = st.fixed_dictionaries(
+    {"role": st.sampled_from(["user", "assistant", "system", "developer", "tool"])},
+    optional={
+        "content": texts | st.lists(parts, max_size=2) | values,
+        "tool_calls": st.lists(
+            st.fixed_dictionaries(
+                {"function": st.fixed_dictionaries({"name": texts, "arguments": values})}
+            ),
+            max_size=2,
+        ),
+        "reasoning": texts,
+    },
+)
+
+
+def refusal(body: bytes) -> ServiceError | None:
+    """Return how a body is refused; None when it is parsed."""
+    try:
+        parsed = chat.parse(body, STAMP)
+    except ServiceError as failure:
+        return failure
+    assert parsed.request.chat.messages
+    return None
+
+
+def refuse_or_parse(body: bytes) -> None:
+    failure = refusal(body)
+    assert failure is None or failure.code == "invalid_request"
+
+
+@given(values)
+def test_any_json_is_parsed_or_refused(value):
+    refuse_or_parse(json.dumps(value).encode())
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(messages, max_size=3), st.dictionaries(names, values, max_size=3))
+def test_any_field_of_any_type_is_parsed_or_refused(turns, fields):
+    refuse_or_parse(json.dumps({"messages": turns} | fields).encode())
+
+
+@given(names, values)
+def test_one_odd_field_in_a_good_body_is_parsed_or_refused_by_name(name, value):
+    body = {"messages": [{"role": "user", "content": "x"}]} | {name: value}
+    failure = refusal(json.dumps(body).encode())
+    if failure is not None:
+        assert failure.code == "invalid_request"
+        named = f"{failure.param} {failure.message}"
+        assert name in named or "JSON" in named
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_refused(data):
+    refuse_or_parse(data)
+
+
+@given(st.binary(max_size=10))
+def test_any_bytes_inside_a_string_are_parsed_or_refused(data):
+    refuse_or_parse(
+        b'{"messages":[{"role":"user","content":"x' + data + b'"}],"zz":"' + data + b'"}'
+    )

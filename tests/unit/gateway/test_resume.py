@@ -1,0 +1,155 @@
+"""What may follow a lost attempt, and what the client sees of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.mailbox import Mailbox
+from gateway.resume import History
+from shared.errors import ServiceError
+from shared.pb import text_pb2 as pb
+
+LOST = ServiceError("worker_unavailable", "gone")
+
+
+def attempt(*, started: bool = False, ids: tuple[int, ...] = ()) -> Mailbox:
+    box = Mailbox(1, 1, 10.0, on_end=lambda: None, on_first_token=lambda: None)
+    if started:
+        sequence = pb.SequenceFrame()
+        sequence.events.add(started=pb.Started())
+        box.put(sequence, 11.0)
+    for index, token in enumerate(ids):
+        box.put(pb.SequenceFrame(token_ids=[token]), 13.0 + index)
+    box.lose(LOST)
+    return box
+
+
+def accepted(history: History | None = None) -> History:
+    history = history or History()
+    history.accepted = pb.Accepted(prompt_tokens=7)
+    return history
+
+
+def lose(history: History, **kwargs) -> None:
+    history.absorb(attempt(**kwargs), LOST, 20.0)
+
+
+def test_ids_of_all_attempts_are_forced_on_the_next():
+    history = accepted()
+    lose(history, started=True, ids=(1, 2))
+    lose(history, started=True, ids=(3,))
+    request = pb.GenerateRequest(attempt=2)
+    history.prepare(request)
+    assert list(request.forced_ids) == [1, 2, 3]
+    assert request.attempt == 3
+    assert not request.isolate
+
+
+def test_a_refusal_is_not_a_loss():
+    error = ServiceError("invalid_request", "x")
+    with pytest.raises(ServiceError) as caught:
+        accepted().absorb(attempt(), error, 0.0)
+    assert caught.value is error
+
+
+def test_a_request_that_was_never_accepted_is_not_resumed():
+    with pytest.raises(ServiceError):
+        lose(History())
+
+
+def test_a_lost_watch_is_no_reason_to_give_up_before_anything_ran():
+    history = History()
+    history.absorb(attempt(), ServiceError("watch_missing", "x"), 0.0)
+    assert not history.resumed
+
+
+def test_two_losses_without_progress_make_a_suspect():
+    history = accepted()
+    lose(history, started=True)
+    assert not history.isolate
+    lose(history, started=True)
+    assert history.isolate
+
+
+def test_progress_clears_the_charge():
+    history = accepted()
+    lose(history, started=True)
+    lose(history, started=True, ids=(1,))
+    lose(history, started=True)
+    assert not history.isolate
+    lose(history, started=True)
+    assert history.isolate
+    lose(history, started=True, ids=(2,))
+    assert not history.isolate
+
+
+def test_waiting_outside_the_batch_is_never_charged():
+    history = accepted()
+    for _ in range(10):
+        lose(history)
+    assert not history.isolate
+
+
+def test_a_suspect_that_is_lost_alone_is_failed():
+    history = accepted()
+    lose(history, started=True)
+    lose(history, started=True)
+    lose(history)
+    with pytest.raises(ServiceError) as caught:
+        lose(history, started=True)
+    assert caught.value.code == "engine_failed"
+
+
+def test_resumes_have_an_end():
+    history = accepted()
+    for _ in range(16):
+        lose(history, started=True, ids=(1,))
+    with pytest.raises(ServiceError) as caught:
+        lose(history, started=True, ids=(1,))
+    assert caught.value.code == "engine_failed"
+
+
+def events(*kinds: str) -> list[pb.Event]:
+    return [pb.Event(**{kind: {}}) for kind in kinds]
+
+
+def kinds(items) -> list[str]:
+    return [item.WhichOneof("event") for item in items]
+
+
+def test_the_first_attempt_passes_unchanged():
+    history = accepted()
+    batch = events("started", "prompt_progress", "block_start", "delta")
+    assert history.amend(batch) is batch
+
+
+def test_what_every_attempt_says_once_reaches_the_client_once():
+    history = accepted()
+    history.amend(events("started"))
+    lose(history, started=True, ids=(1,))
+    again = events("started", "prompt_progress", "delta")
+    assert kinds(history.amend(again)) == ["delta"]
+
+
+def test_a_start_that_the_first_attempt_never_came_to_is_shown():
+    history = accepted()
+    lose(history)
+    assert kinds(history.amend(events("started"))) == ["started"]
+    assert history.amend(events("started")) == []
+
+
+def test_usage_is_that_of_one_request_and_durations_add_up():
+    history = accepted()
+    history.amend([pb.Event(started=pb.Started(cached_tokens=5))])
+    lose(history, started=True, ids=(1, 2))
+    finished = pb.Finished(
+        usage={"prompt_tokens": 9, "completion_tokens": 4, "cached_tokens": 8},
+        timings={"queue_ms": 1, "prompt_ms": 10, "predicted_ms": 100},
+    )
+    history.amend([pb.Event(started=pb.Started(cached_tokens=8))])
+    [event] = history.amend([pb.Event(finished=finished)])
+    assert event.finished.usage.prompt_tokens == 7
+    assert event.finished.usage.cached_tokens == 5
+    assert event.finished.usage.completion_tokens == 4
+    timings = event.finished.timings
+    assert (timings.queue_ms, timings.prompt_ms, timings.predicted_ms) == (1001, 2010, 1100)
