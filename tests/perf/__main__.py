@@ -1,0 +1,58 @@
+"""`python -m tests.perf [CASE …]`: measures this server beside others, in one run on one machine.
+
+Prints tables of ratios and judges nothing: a slow machine is no failure. Needs the starter model;
+makes the tiny one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import platform
+import signal
+import sys
+
+from tests.checkpoint import build, starter_folder
+from tests.perf import latency, soak, throughput
+from tests.perf.contestant import StartError
+
+CASES = ("tiny", "starter", "settings", "ttft", "gap", "prefix", "soak")
+
+
+async def main(arguments: argparse.Namespace) -> None:
+    """Run the chosen cases in turn."""
+    tiny, starter, rounds = build("llama"), starter_folder(), arguments.rounds
+    cases = {
+        "tiny": lambda: throughput.measure("a tiny llama", tiny, (1, 8, 32), 256, rounds),
+        "starter": lambda: throughput.measure(starter.name, starter, (1, 4, 8), 24, rounds),
+        "settings": lambda: throughput.measure_settings(tiny, 256, rounds),
+        "ttft": lambda: latency.measure_ttft(starter, rounds + 2),
+        "gap": lambda: latency.measure_gap(starter, 1500),
+        "prefix": lambda: latency.measure_prefix(starter, 1000, rounds),
+        "soak": lambda: soak.measure(tiny, arguments.minutes),
+    }
+    load = f"load of others {os.getloadavg()[0]:.1f}"
+    print(f"{platform.machine()}, {os.cpu_count()} processors, {platform.platform()}, {load}")
+    for name in arguments.case or [name for name in CASES if name != "soak"]:
+        await cases[name]()
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.perf", description=__doc__)
+    parser.add_argument("case", nargs="*", help=f"of {', '.join(CASES)}; without: all but soak")
+    parser.add_argument("--rounds", type=int, default=3, help="turns of each contestant")
+    parser.add_argument("--minutes", type=float, default=10, help="length of the soak")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.case) - set(CASES):
+        parser.error(f"no such case: {', '.join(sorted(unknown))}")
+    return arguments
+
+
+if __name__ == "__main__":
+    # SIGTERM unwinds like Ctrl-C, so that every process started here is ended.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        asyncio.run(main(_arguments()))
+    except StartError as failure:
+        sys.exit(str(failure))

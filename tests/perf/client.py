@@ -1,0 +1,145 @@
+"""The one client of all servers: streams of chat completions, with the time of every event.
+
+Owns nothing of what is compared. It runs in a single thread beside the servers on the same
+machine, so it also says how much of a processor it took itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import aiohttp
+import orjson
+
+GREEDY: Final[Mapping[str, Any]] = {"temperature": 0.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
+SAMPLED: Final[Mapping[str, Any]] = {"temperature": 0.8, "top_k": 40, "top_p": 1.0, "min_p": 0.0}
+# Longest silence of a stream before it counts as broken.
+SILENCE_S: Final = 120.0
+
+
+@dataclass
+class Stream:
+    """One streamed answer. Times are those of `time.perf_counter`."""
+
+    sent_s: float
+    arrivals_s: list[float] = field(default_factory=list)
+    ended_s: float = 0.0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+
+    @property
+    def ttft_s(self) -> float:
+        """Seconds from the request to the first text."""
+        return self.arrivals_s[0] - self.sent_s
+
+    def gaps_s(self, since_s: float = 0.0, until_s: float = float("inf")) -> list[float]:
+        """Return the times between neighbouring events of which the later lies in a span."""
+        pairs = zip(self.arrivals_s, self.arrivals_s[1:], strict=False)
+        return [later - former for former, later in pairs if since_s <= later <= until_s]
+
+
+class BrokenStreamError(Exception):
+    """A server answered with something else than a stream that ends in usage."""
+
+
+def open_session(base_url: str) -> aiohttp.ClientSession:
+    """Return a session that opens as many connections as there are streams."""
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=SILENCE_S)
+    return aiohttp.ClientSession(base_url, timeout=timeout, connector=aiohttp.TCPConnector(limit=0))
+
+
+class Client:
+    """Talks to one server through a session of `open_session`."""
+
+    def __init__(self, session: aiohttp.ClientSession) -> None:
+        self.session = session
+
+    async def stream(
+        self,
+        prompt: str,
+        max_tokens: int,
+        settings: Mapping[str, Any] = GREEDY,
+        on_text: Callable[[], None] | None = None,
+    ) -> Stream:
+        """Send one chat of one turn and read its answer to the end."""
+        body = {
+            # The name under which mlx_lm.server knows the model it was started with.
+            "model": "default_model",
+            "messages": [{"role": "user", "content": prompt}],
+            "max_tokens": max_tokens,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            **settings,
+        }
+        result = Stream(time.perf_counter())
+        async with self.session.post("/v1/chat/completions", json=body) as response:
+            if response.status != 200:
+                raise BrokenStreamError(f"{response.status}: {await response.text()}")
+            async for now_s, event in _events(response):
+                _take(result, now_s, event)
+                if on_text is not None and result.arrivals_s:
+                    on_text()
+        result.ended_s = time.perf_counter()
+        if not result.completion_tokens:
+            raise BrokenStreamError("the stream ended without usage")
+        return result
+
+
+async def _events(response: aiohttp.ClientResponse) -> AsyncIterator[tuple[float, Any]]:
+    """Yield the JSON of each SSE event with the time its bytes were read."""
+    rest = b""
+    async for piece in response.content.iter_any():
+        now_s = time.perf_counter()
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in lines:
+            if line.startswith(b"data: {"):
+                yield now_s, orjson.loads(line[6:])
+
+
+def _take(stream: Stream, now_s: float, event: Any) -> None:
+    if "error" in event:
+        raise BrokenStreamError(str(event["error"]))
+    if any(choice["delta"].get("content") for choice in event["choices"]):
+        stream.arrivals_s.append(now_s)
+    usage = event.get("usage")
+    if usage:
+        stream.completion_tokens = usage["completion_tokens"]
+        details = usage.get("prompt_tokens_details") or {}
+        stream.cached_tokens = details.get("cached_tokens", 0)
+
+
+@dataclass(frozen=True)
+class Load:
+    """What several streams did together."""
+
+    tokens: int
+    seconds: float
+    client_cpu: float = 0.0
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Completion tokens of all streams, from the first request to the last answer's end."""
+        return self.tokens / self.seconds
+
+
+async def run_load(
+    client: Client,
+    prompts: Sequence[str],
+    max_tokens: int,
+    settings: Sequence[Mapping[str, Any]],
+) -> Load:
+    """Run one stream per prompt at once; `settings` are dealt out in turn."""
+    start_s, cpu_start_s = time.perf_counter(), time.process_time()
+    streams = await asyncio.gather(
+        *(
+            client.stream(prompt, max_tokens, settings[index % len(settings)])
+            for index, prompt in enumerate(prompts)
+        )
+    )
+    seconds = max(stream.ended_s for stream in streams) - start_s
+    cpu = (time.process_time() - cpu_start_s) / seconds
+    return Load(sum(stream.completion_tokens for stream in streams), seconds, cpu)
