@@ -102,10 +102,9 @@ async def test_low_is_promoted_by_waiting_and_never_starves():
     low = house.enqueue(LOW)
     house.now_s = 61.0
     house.beat()
-    high = house.enqueue(HIGH)
+    house.enqueue(HIGH)
     house.admission.release(running)
     assert low.placed.done()
-    assert not high.placed.done()
 
 
 async def test_a_stream_of_high_requests_does_not_shut_low_out():
