@@ -87,10 +87,15 @@ def _mix(value: np.ndarray) -> np.ndarray:
 
 
 def top_candidates(logits: mx.array, count: int) -> tuple[mx.array, mx.array]:
-    """Return the `count` largest logits of each row and their token ids, in no order.
+    """Return the `count` largest logits of each row and their token ids, in order of the ids.
 
     The largest can only lie in the `count` blocks whose maxima are largest, so only those are
     partitioned: 5 ms instead of 25 for 40 of 49,152 in 32 rows on the CPU backend.
+
+    Of equal logits the higher id counts as larger, here and wherever this module sorts: models
+    in 16 bits give many, and which of them are drawn must not depend on `count`, which the
+    neighbours in the batch decide. MLX's sorts and partitions are stable, which is what makes it
+    so; everything that is chosen is put back in order of the ids for the next one.
 
     Shape: [rows, count] each.
     """
@@ -99,21 +104,27 @@ def top_candidates(logits: mx.array, count: int) -> tuple[mx.array, mx.array]:
     if blocks <= 2 * count:
         columns = _largest(logits, count)
         return mx.take_along_axis(logits, columns, axis=-1), columns
-    if blocks * _BLOCK != size:
-        padding = [(0, 0), (0, blocks * _BLOCK - size)]
-        logits = mx.pad(logits, padding, constant_values=_ABSENT)
+    padding = blocks * _BLOCK - size
+    if padding:
+        # In front, where it loses against removed tokens: it must never be chosen itself.
+        logits = mx.pad(logits, [(0, 0), (padding, 0)], constant_values=_ABSENT)
     blocked = logits.reshape(rows, blocks, _BLOCK)
     chosen = _largest(mx.max(blocked, axis=-1), count)
     inside = mx.take_along_axis(blocked, chosen[..., None], axis=1).reshape(rows, count * _BLOCK)
     places = _largest(inside, count)
     columns = mx.take_along_axis(chosen, places // _BLOCK, axis=-1) * _BLOCK + places % _BLOCK
-    return mx.take_along_axis(inside, places, axis=-1), columns
+    return mx.take_along_axis(inside, places, axis=-1), columns - padding
 
 
 def _largest(values: mx.array, count: int) -> mx.array:
-    """Return the positions of the `count` largest values of each row, in no order."""
+    """Return the positions of the `count` largest values of each row, in rising order."""
     first = values.shape[-1] - count
-    return mx.argpartition(values, kth=first, axis=-1)[:, first:]
+    return mx.sort(mx.argpartition(values, kth=first, axis=-1)[:, first:], axis=-1)
+
+
+def _falling(values: mx.array) -> mx.array:
+    """Return the positions that put each row in falling order; of equals the later goes first."""
+    return mx.argsort(values, axis=-1)[:, ::-1]
 
 
 class Sampler:
@@ -202,11 +213,11 @@ class _Group:
         """Return logits in falling order with their token ids, where the rules need the order."""
         if self._candidates:
             top, columns = top_candidates(logits, self._candidates)
-            order = mx.argsort(-top, axis=-1)
+            order = _falling(top)
             columns = mx.take_along_axis(columns, order, axis=-1)
             return mx.take_along_axis(top, order, axis=-1), columns
         if self._sorts:
-            columns = mx.argsort(-logits, axis=-1)
+            columns = _falling(logits)
             return mx.take_along_axis(logits, columns, axis=-1), columns
         return logits, None
 
