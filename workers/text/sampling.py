@@ -283,8 +283,9 @@ class _Filters:
     def _excluded(self, logits: mx.array, columns: mx.array, xtc: mx.array) -> mx.array:
         """Mark every token above XTC's threshold but the least likely of them."""
         above = mx.softmax(logits, axis=-1) > self._xtc_threshold
-        last = mx.sum(above, axis=-1, keepdims=True) - 1
-        removed = above & (mx.arange(logits.shape[-1])[None] < last)
+        # Counted, not by rank: typical-p may have removed tokens in front of them.
+        counted = mx.cumsum(above.astype(mx.int32), axis=-1)
+        removed = above & (counted < counted[:, -1:])
         if self._keep_ids is not None:
             kept = (columns[..., None] == self._keep_ids).any(axis=-1)
             removed = removed & ~kept
@@ -330,8 +331,8 @@ def _nucleus(logits: mx.array, mass: mx.array) -> mx.array:
     """
     chances = mx.softmax(logits, axis=-1)
     before = mx.cumsum(chances, axis=-1) - chances
-    first = mx.arange(logits.shape[-1])[None] == 0
-    return (before < mass) | first
+    # Nothing comes before the most likely one; typical-p may have removed some in front of it.
+    return (before < mass) | (before <= 0)
 
 
 def _invert(logits: mx.array, draw: mx.array) -> mx.array:
