@@ -74,9 +74,8 @@ class Run:
     async def _attempt(self, replica: Replica, box: Mailbox) -> AsyncGenerator[Sequence[Item]]:
         """Yield the items of one submission that the client has not had."""
         history = self.history
-        replica.client.open(box)
         try:
-            accepted = await self._submit(replica)
+            accepted = await self._submit(replica, box)
             if history.accepted is None:
                 history.accepted = accepted
                 yield [accepted]
@@ -85,10 +84,10 @@ class Run:
         finally:
             replica.client.close_box(box)
 
-    async def _submit(self, replica: Replica) -> pb.Accepted:
+    async def _submit(self, replica: Replica, box: Mailbox) -> pb.Accepted:
         left_s = self._deadline_s - self._now_s()
         self.request.timeout_ms = max(int(left_s * 1000), 1)
-        return await replica.client.submit(self.request, left_s)
+        return await replica.client.submit(self.request, box, left_s)
 
     def _make_box(self, ticket: Ticket) -> Mailbox:
         """Make the request its own next attempt, and a mailbox for that."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Final, Self
+from typing import ClassVar, Final, Self
 
 from aiohttp import web
 
@@ -20,8 +20,6 @@ HEADERS: Final = {
     "X-Accel-Buffering": "no",
 }
 _COMMENT: Final = b": ping\n\n"
-# An admitted request that still waits gets its 200 now; what fails later is told in the stream.
-_PATIENCE_S: Final = 10.0
 
 
 class EventStream:
@@ -31,12 +29,13 @@ class EventStream:
         ping_s: seconds of silence after which a comment is sent; None for never.
     """
 
-    def __init__(
-        self, request: web.Request, ping_s: float | None, patience_s: float = _PATIENCE_S
-    ) -> None:
+    # An admitted request that still waits gets its 200 then; what fails later is told in the
+    # stream.
+    PATIENCE_S: ClassVar[float] = 10.0
+
+    def __init__(self, request: web.Request, ping_s: float | None) -> None:
         self._request = request
         self._ping_s = ping_s
-        self._patience_s = patience_s
         self._response: web.StreamResponse | None = None
         self._opening = asyncio.Lock()
         self._now_s = asyncio.get_running_loop().time
@@ -79,11 +78,13 @@ class EventStream:
     async def _break_silence(self) -> None:
         # A client that is gone ends the handler, not this task.
         with contextlib.suppress(ConnectionError):
-            await asyncio.sleep(self._patience_s)
-            if not self.opened:
-                await self.send(_COMMENT)
-            while self._ping_s is not None:
-                silence_s = self._now_s() - self._written_s
-                await asyncio.sleep(max(self._ping_s - silence_s, 0.0))
-                if self._now_s() - self._written_s >= self._ping_s:
+            while (silence_s := self._allowed_silence_s()) is not None:
+                left_s = self._written_s + silence_s - self._now_s()
+                if left_s <= 0:
                     await self.send(_COMMENT)
+                else:
+                    # What is allowed changes when the stream opens: look again by then.
+                    await asyncio.sleep(min(left_s, self._ping_s or left_s))
+
+    def _allowed_silence_s(self) -> float | None:
+        return self._ping_s if self.opened else self.PATIENCE_S

@@ -86,10 +86,6 @@ class TextClient:
             await asyncio.wait(self._cancels, timeout=0.5)
         await self._channel.close()
 
-    def open(self, box: Mailbox) -> None:
-        """Deliver frames of the box's key and attempt to it."""
-        self._boxes[box.key] = box
-
     def close_box(self, box: Mailbox) -> None:
         """Stop delivering; what the worker may still run is cancelled there at once."""
         if self._boxes.get(box.key) is box:
@@ -98,18 +94,24 @@ class TextClient:
             box.lose(ServiceError("cancelled", "The request was cancelled."))
             self.cancel(box.key)
 
-    async def submit(self, request: pb.GenerateRequest, timeout_s: float) -> pb.Accepted:
-        """Queue a request whose mailbox is open.
+    async def submit(
+        self, request: pb.GenerateRequest, box: Mailbox, timeout_s: float
+    ) -> pb.Accepted:
+        """Queue a request whose frames are delivered to `box`, until `close_box`.
 
         Raises:
             ServiceError: the worker refused, or can't be reached (`worker_unavailable`), or does
                 not know of this process's Watch (`watch_missing`); the Watch is opened anew then.
         """
         request.gateway_id = self._gateway_id
+        self._boxes[box.key] = box
         try:
             return await self._stub.Submit(request, timeout=max(timeout_s, 0.001))
         except grpc.aio.AioRpcError as failure:
             error = from_rpc(failure)
+            if error.code != "timeout":
+                # Refused: there is nothing to cancel.
+                box.lose(error)
             if error.code in _DOUBTS:
                 self._observer.on_doubt()
             if error.code == "watch_missing":

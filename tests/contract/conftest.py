@@ -1,0 +1,24 @@
+"""A whole gateway in the test's own loop, in front of fake workers on real sockets."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.contract.house import House
+
+
+@pytest.fixture
+async def house() -> AsyncIterator[House]:
+    """Yield a gateway that is not started yet."""
+    folder = Path(tempfile.mkdtemp(prefix="mlxcel-test-"))
+    made = House(folder)
+    try:
+        yield made
+    finally:
+        await made.stop()
+        shutil.rmtree(folder)

@@ -1,0 +1,154 @@
+"""A gateway with its workers and a client, for tests that look at the seam between them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+from gateway.__main__ import Start, make_context, stop
+from gateway.app import make_app
+from gateway.auth import Keys
+from gateway.context import Context
+from shared.fleet import WorkerEntry
+from shared.settings import GatewaySettings
+from tests.fakes.text_worker import FakeTextWorker
+
+
+class House:
+    """Start it with workers; speak to it with `post`, `stream` and `get`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._entries: list[tuple[WorkerEntry, tuple[str, ...]]] = []
+        self._runner: web.AppRunner | None = None
+        self._session: aiohttp.ClientSession | None = None
+        self.workers: list[FakeTextWorker] = []
+        self.context: Context
+        self.url = ""
+
+    @property
+    def worker(self) -> FakeTextWorker:
+        return self.workers[0]
+
+    def add_worker(self, name: str = "text", replicas: int = 1, **options: Any) -> FakeTextWorker:
+        """Add an entry to the fleet; its workers are started by `start`."""
+        index = len(self._entries)
+        addresses = tuple(
+            f"unix:{self._folder}/w{index}.{replica}.sock" for replica in range(replicas)
+        )
+        entry = WorkerEntry(index, name, "text", "", replicas, 0.0, {})
+        self._entries.append((entry, addresses))
+        made = [FakeTextWorker(address, **options) for address in addresses]
+        self.workers += made
+        return made[0]
+
+    async def start(self, *, wait: bool = True, **settings: Any) -> None:
+        """Start workers and gateway, and wait until all are ready."""
+        if not self.workers:
+            self.add_worker()
+        keys = Keys(settings.get("api_key", ()), ())
+        self.context = make_context(Start(GatewaySettings(**settings), keys, self._entries))
+        self._runner = web.AppRunner(
+            make_app(self.context), handler_cancellation=True, shutdown_timeout=0.2
+        )
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        host, port = self._runner.addresses[0][:2]
+        self.url = f"http://{host}:{port}"
+        self._session = aiohttp.ClientSession(self.url)
+        if wait:
+            await asyncio.gather(*(worker.start() for worker in self.workers))
+        self.context.registry.start()
+        if wait:
+            await until(lambda: all(w.state == "ready" for w in self.context.registry.workers))
+
+    async def stop(self) -> None:
+        """Stop everything."""
+        if self._session is not None:
+            await self._session.close()
+        if self._runner is not None:
+            await stop(self._runner, self.context)
+        await asyncio.gather(*(worker.stop() for worker in self.workers))
+
+    # ------------------------------------------------------------ client
+
+    @property
+    def session(self) -> aiohttp.ClientSession:
+        assert self._session is not None
+        return self._session
+
+    async def get(self, path: str, **headers: str) -> tuple[int, Any]:
+        async with self.session.get(path, headers=headers) as reply:
+            return reply.status, await reply.json()
+
+    async def post(self, prompt: str = "hi", **fields: Any) -> tuple[int, Any]:
+        """Return status and body of a completion."""
+        headers = fields.pop("headers", None)
+        async with self.session.post(CHAT, data=body(prompt, **fields), headers=headers) as reply:
+            return reply.status, await reply.json()
+
+    async def answer(self, prompt: str, **fields: Any) -> dict[str, Any]:
+        """Return the body of a completion that must succeed."""
+        status, reply = await self.post(prompt, **fields)
+        assert status == 200, reply
+        return reply
+
+    async def stream(self, prompt: str = "hi", **fields: Any) -> AsyncIterator[Any]:
+        """Yield the chunks of a stream; the last is "[DONE]"."""
+        headers = fields.pop("headers", None)
+        data = body(prompt, stream=True, **fields)
+        async with self.session.post(CHAT, data=data, headers=headers) as reply:
+            assert reply.status == 200, await reply.text()
+            async for line in reply.content:
+                if line.startswith(b"data: "):
+                    text = line.removeprefix(b"data: ").decode().strip()
+                    yield text if text == "[DONE]" else json.loads(text)
+
+    async def text(self, prompt: str, **fields: Any) -> str:
+        """Return the text of a stream, having checked that it ended as it should."""
+        chunks = [chunk async for chunk in self.stream(prompt, **fields)]
+        return read_text(chunks)
+
+    async def health(self) -> dict[str, Any]:
+        """Return the report of /health."""
+        return (await self.get("/health"))[1]
+
+    async def idle(self) -> None:
+        """Wait until nothing runs anywhere."""
+        await until(lambda: not any(worker.active or worker.queued for worker in self.workers))
+        for worker in self.context.registry.workers:
+            await until(lambda: not any(r.forwarded for r in worker.replicas))  # noqa: B023
+            assert worker.admission.depth == 0
+
+
+CHAT = "/v1/chat/completions"
+
+
+def body(prompt: str, **fields: Any) -> bytes:
+    """Return the JSON of a chat request."""
+    return json.dumps({"messages": [{"role": "user", "content": prompt}], **fields}).encode()
+
+
+def read_text(chunks: list[Any]) -> str:
+    """Return the text of a whole stream that did not fail."""
+    *chunks, done = chunks
+    assert done == "[DONE]"
+    choices = [chunk["choices"][0] for chunk in chunks if chunk["choices"]]
+    assert choices[-1]["finish_reason"] in ("stop", "length", "tool_calls"), chunks[-1]
+    return "".join(choice["delta"].get("content") or "" for choice in choices)
+
+
+async def until(holds: Callable[[], bool], timeout_s: float = 10.0) -> None:
+    """Wait for something to become true."""
+    deadline_s = time.monotonic() + timeout_s
+    while not holds():
+        assert time.monotonic() < deadline_s, "it never came true"
+        await asyncio.sleep(0.005)

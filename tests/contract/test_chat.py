@@ -1,0 +1,186 @@
+"""Chat completions through the whole gateway."""
+
+from __future__ import annotations
+
+import asyncio
+
+import openai
+import pytest
+
+from gateway.sse import EventStream
+from tests.contract.house import CHAT, House, body, read_text, until
+
+
+async def test_streamed_and_whole_answers_are_equal(house: House):
+    await house.start()
+    for prompt in ("hi", "hi [tokens=40]", "[think=3] hi", "hi [hold=3] [tokens=7]"):
+        chunks = [
+            c async for c in house.stream(prompt, seed=7, stream_options={"include_usage": True})
+        ]
+        whole = await house.answer(prompt, seed=7)
+        assert read_text(chunks) == whole["choices"][0]["message"]["content"]
+        assert chunks[-2]["usage"] == whole["usage"]
+        assert chunks[-2]["choices"] == []
+
+
+async def test_an_absent_seed_is_drawn_anew_each_time(house: House):
+    await house.start()
+    texts = {await house.text("hi [tokens=30]") for _ in range(3)}
+    assert len(texts) == 3
+    assert len({await house.text("hi [tokens=30]", seed=-1) for _ in range(3)}) == 3
+    assert len({await house.text("hi [tokens=30]", seed=3) for _ in range(3)}) == 1
+
+
+async def test_the_alias_without_v1_answers_too(house: House):
+    await house.start()
+    async with house.session.post("/chat/completions", data=body("hi")) as reply:
+        assert reply.status == 200
+
+
+async def test_what_the_worker_refuses_is_a_status_before_any_header(house: House):
+    await house.start()
+    for stream in (False, True):
+        status, reply = await house.post("[refuse=context_length_exceeded]", stream=stream)
+        assert status == 400
+        assert reply["error"]["code"] == "context_length_exceeded"
+    status, reply = await house.post("[refuse=not_supported]", stream=True)
+    assert (status, reply["error"]["type"]) == (501, "not_supported_error")
+    assert house.worker.cancelled == []
+    await house.idle()
+
+
+async def test_headers_of_a_stream_let_nobody_collect_it(house: House):
+    await house.start()
+    async with house.session.post(CHAT, data=body("hi", stream=True)) as reply:
+        assert reply.headers["Content-Type"] == "text/event-stream"
+        assert reply.headers["Cache-Control"] == "no-cache"
+        assert reply.headers["X-Accel-Buffering"] == "no"
+        assert (await reply.read()).endswith(b"data: [DONE]\n\n")
+
+
+async def test_tokens_arrive_one_by_one(house: House):
+    house.add_worker(step_s=0.05)
+    await house.start()
+    times = [
+        asyncio.get_running_loop().time()
+        async for chunk in house.stream("hi [tokens=10]")
+        if chunk != "[DONE]" and chunk["choices"][0]["delta"].get("content")
+    ]
+    assert len(times) == 10
+    assert times[-1] - times[0] > 0.3
+
+
+async def test_a_silent_stream_gets_comments(house: House):
+    await house.start(sse_ping_interval_s=1)
+    data = body("hi [prefill=1100]", stream=True)
+    async with house.session.post(CHAT, data=data) as reply:
+        raw = await reply.read()
+    assert raw.count(b": ping\n\n") >= 1
+    assert raw.endswith(b"data: [DONE]\n\n")
+
+
+async def test_the_status_goes_out_after_some_patience_and_failures_follow_in_the_stream(
+    house: House, monkeypatch
+):
+    monkeypatch.setattr(EventStream, "PATIENCE_S", 0.1)
+    await house.start()
+    chunks = [c async for c in house.stream("[accept=0.4] [refuse=invalid_request]")]
+    assert chunks[0]["choices"][0]["finish_reason"] == "error"
+    assert chunks[0]["error"]["type"] == "invalid_request_error"
+    assert chunks[1:] == ["[DONE]"]
+    assert await house.text("[accept=0.4] hi")
+
+
+async def test_priority_and_arrival_travel_to_the_worker(house: House):
+    await house.start()
+    for header in (" HIGH ", "low", "urgent"):
+        await house.post("hi", headers={"X-Priority": header})
+    assert [request.priority for request in house.worker.submitted] == [1, 3, 2]
+    arrivals = [request.arrival_ns for request in house.worker.submitted]
+    assert arrivals == sorted(arrivals)
+    assert all(0 < request.timeout_ms <= 3_600_000 for request in house.worker.submitted)
+
+
+async def test_high_overtakes_low_that_waits_in_the_gateway(house: House):
+    house.add_worker(slots=1, step_s=0.002)
+    await house.start()
+    order = []
+
+    async def ask(name: str, priority: str) -> None:
+        await house.answer(f"{name} [tokens=20]", headers={"X-Priority": priority})
+        order.append(name)
+
+    low = [asyncio.create_task(ask(f"low{index}", "low")) for index in range(8)]
+    await until(lambda: house.context.registry.default().admission.waiting == 5)
+    high = asyncio.create_task(ask("high", "high"))
+    await asyncio.gather(high, *low)
+    assert order.index("high") <= 2
+    await house.idle()
+
+
+async def test_a_request_ends_at_its_time_limit(house: House):
+    house.add_worker(step_s=0.01)
+    await house.start(timeout_s=1)
+    status, reply = await house.post("hi [tokens=4000]")
+    assert (status, reply["error"]["type"]) == (504, "server_timeout")
+    chunks = [chunk async for chunk in house.stream("hi [tokens=4000]")]
+    assert chunks[-2]["error"]["type"] == "server_timeout"
+    await house.idle()
+
+
+async def test_media_is_refused_by_the_models_abilities_before_anything_is_fetched(house: House):
+    await house.start()
+    part = {"type": "image_url", "image_url": {"url": "http://127.0.0.1:1/x.png"}}
+    fields = {"messages": [{"role": "user", "content": [part]}]}
+    async with house.session.post(CHAT, json=fields) as reply:
+        assert reply.status == 501
+        error = (await reply.json())["error"]
+    assert error["type"] == "not_supported_error"
+    assert error["message"].startswith(
+        "image input is not supported - hint: the loaded checkpoint 'fake' has no image tower"
+    )
+    assert house.worker.submitted == []
+
+
+@pytest.fixture
+async def client(house: House):
+    await house.start()
+    async with openai.AsyncOpenAI(base_url=f"{house.url}/v1", api_key="none") as made:
+        yield made
+
+
+async def test_the_openai_client_reads_whole_answers(client):
+    messages = [{"role": "user", "content": "hi [think=2] [tool=3]"}]
+    reply = await client.chat.completions.create(model="fake", messages=messages, seed=1)
+    [call] = reply.choices[0].message.tool_calls
+    assert call.function.name == "look"
+    assert call.function.arguments
+    assert reply.choices[0].finish_reason == "tool_calls"
+    assert reply.usage.completion_tokens == 8
+    assert [model.id for model in (await client.models.list()).data] == ["fake"]
+
+
+async def test_the_openai_client_accumulates_streams(client):
+    messages = [{"role": "user", "content": "hi [think=2] [tool=3]"}]
+    whole = await client.chat.completions.create(model="fake", messages=messages, seed=1)
+    tools = [{"type": "function", "function": {"name": "look", "parameters": {}}}]
+    async with client.chat.completions.stream(
+        model="fake", messages=messages, seed=1, tools=tools
+    ) as stream:
+        async for _ in stream:
+            pass
+        streamed = await stream.get_final_completion()
+    message, wanted = streamed.choices[0].message, whole.choices[0].message
+    assert message.content == wanted.content
+    assert message.tool_calls[0].function.arguments == wanted.tool_calls[0].function.arguments
+
+
+async def test_the_openai_client_raises_what_it_should(client):
+    with pytest.raises(openai.BadRequestError, match="non-empty message"):
+        await client.chat.completions.create(model="fake", messages=[])
+    with pytest.raises(openai.NotFoundError):
+        await client.embeddings.create(model="fake", input="x")
+    messages = [{"role": "user", "content": "[refuse=internal]"}]
+    completions = client.with_options(max_retries=0).chat.completions
+    with pytest.raises(openai.InternalServerError, match="script"):
+        await completions.create(model="fake", messages=messages)
