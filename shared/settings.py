@@ -264,6 +264,83 @@ class TextSettings:
         flags=("--loop-detection",),
         env=("MLXCEL_LOOP_DETECTION",),
     )
+    preemption: bool = setting(
+        True,
+        "Take the youngest low-priority sequence out when a high one waits for its slot.",
+        flags=("--preemption", "--enable-preemption"),
+        env=("MLXCEL_PREEMPTION",),
+    )
+    request_memory_budget: int = setting(
+        0,
+        "Memory of all running requests together; it can only lower what the worker's share "
+        "leaves. 0: that share.",
+        flags=("--request-memory-budget",),
+        env=("MLXCEL_REQUEST_MEMORY_BUDGET",),
+        unit="bytes",
+        parse=parse_bytes,
+    )
+    cache_prompt: bool = setting(
+        True,
+        "Reuse what earlier prompts have computed.",
+        flags=("--cache-prompt", "--prompt-cache", "--prompt-cache-enabled"),
+        env=("LLAMA_ARG_CACHE_PROMPT", "MLXCEL_PROMPT_CACHE_ENABLED"),
+    )
+    prompt_cache_capacity_bytes: int = setting(
+        2 * 1024**3,
+        "Memory of the prompt cache; running requests may push it out.",
+        flags=("--prompt-cache-capacity-bytes",),
+        env=("MLXCEL_PROMPT_CACHE_CAPACITY_BYTES",),
+        unit="bytes",
+        parse=parse_bytes,
+    )
+    prompt_cache_max_entries: int = setting(
+        1024,
+        "Entries of the prompt cache.",
+        flags=("--prompt-cache-max-entries",),
+        env=("MLXCEL_PROMPT_CACHE_MAX_ENTRIES",),
+        unit="entries",
+    )
+    prompt_cache_ttl_s: int = setting(
+        3600,
+        "Time after its last use at which an entry goes.",
+        flags=("--prompt-cache-ttl",),
+        env=("MLXCEL_PROMPT_CACHE_TTL",),
+        unit="s",
+    )
+    prompt_cache_min_prefix: int = setting(
+        32,
+        "Shortest common beginning that is reused.",
+        flags=("--prompt-cache-min-prefix",),
+        env=("MLXCEL_PROMPT_CACHE_MIN_PREFIX",),
+        unit="tokens",
+    )
+    prompt_cache_dir: str = setting(
+        "",
+        "Folder in which entries outlive the worker; empty: none.",
+        flags=("--prompt-cache-dir",),
+        env=("MLXCEL_PROMPT_CACHE_DIR",),
+    )
+    prompt_cache_dir_bytes: int = setting(
+        8 * 1024**3,
+        "Most that folder may hold per model.",
+        flags=("--prompt-cache-dir-bytes",),
+        env=("MLXCEL_PROMPT_CACHE_DIR_BYTES",),
+        unit="bytes",
+        parse=parse_bytes,
+    )
+    kv_bits: int = setting(
+        0,
+        "Bits of quantised keys and values, 4 or 8; 0: as the model computes them. Quantised "
+        "caches can't be batched: one sequence at a time.",
+        flags=("--kv-bits",),
+        env=("MLXCEL_KV_BITS",),
+    )
+    kv_group_size: int = setting(
+        64,
+        "Group size of quantised keys and values.",
+        flags=("--kv-group-size",),
+        env=("MLXCEL_KV_GROUP_SIZE",),
+    )
     chat_template_file: str = setting(
         "",
         "Jinja file used instead of the model's own chat template.",

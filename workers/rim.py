@@ -31,6 +31,6 @@ def rim(method: Method[T]) -> Method[T]:
         except Exception:
             log.exception("%s failed", method.__name__)
             failure = ServiceError("internal", "The worker failed.")
-        await abort(context, failure)
+        return await abort(context, failure)
 
     return wrapped

@@ -10,6 +10,7 @@ import os
 import resource
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import mlx.core as mx
 
@@ -59,8 +60,8 @@ def rss_bytes() -> int:
     Without /proc (macOS) it is the peak, the only figure the standard library has there.
     """
     try:
-        with open("/proc/self/statm", encoding="ascii") as statm:
-            return int(statm.read().split()[1]) * resource.getpagesize()
+        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+        return int(pages) * resource.getpagesize()
     except OSError:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak if sys.platform == "darwin" else peak * 1024

@@ -23,10 +23,15 @@ from shared.rpc import WorkerServer
 from shared.settings import GatewaySettings, TextSettings
 from workers import runtime
 from workers.text import model as models
-from workers.text.engine import Engine, Frames, Stop
+from workers.text.engine import Engine, Frames, Parts, Stop
+from workers.text.footprint import plan_budget
 from workers.text.intake import Intake
 from workers.text.loop import default_rule
+from workers.text.prefix_cache import PrefixCache, PrefixLimits
+from workers.text.prefix_store import PrefixStore, model_digest
 from workers.text.prompt import Prompter
+from workers.text.reuse import Reuse
+from workers.text.scheduler import MemoryPlan, Scheduler
 from workers.text.service import Ready, TextService
 
 log = logging.getLogger("worker")
@@ -47,10 +52,10 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
         self._exit_code = 0
-        device = runtime.set_up(entry.memory_share or _DEFAULT_SHARE)
-        log.info("computing on %s, %d MB of memory", device.name, device.memory_bytes >> 20)
-        self._engine = Engine(self._load, settings.parallel, settings.prefill_chunk, self)
-        self._service = TextService(self._engine, secrets.token_hex(8), device.memory_bytes)
+        self._device = runtime.set_up(entry.memory_share or _DEFAULT_SHARE)
+        log.info("computing on %s, %d MB", self._device.name, self._device.memory_bytes >> 20)
+        self._engine = Engine(self._load, self)
+        self._service = TextService(self._engine, secrets.token_hex(8))
         self._server = WorkerServer(address, "mlxcel.v1.Text")
         text_pb2_grpc.add_TextServicer_to_server(self._service, self._server.server)
 
@@ -71,16 +76,47 @@ class Worker:
 
     # --------------------------------------------------- on the engine thread
 
-    def _load(self) -> models.TextModel:
+    def _load(self) -> Parts:
         settings = self._settings
         path = models.locate(settings.model, self._folder, settings)
-        model = models.load(path)
-        models.warm_up(model)
-        return model
+        model = models.load(path, settings)
+        budget = plan_budget(
+            self._device.memory_bytes, model.weight_bytes, settings.request_memory_budget
+        )
+        memory = MemoryPlan(model.footprint, budget)
+        scheduler = Scheduler(
+            settings.parallel if model.batches else 1,
+            settings.prefill_chunk,
+            memory,
+            preempts=settings.preemption,
+        )
+        return Parts(
+            model, scheduler, Reuse(self._make_cache(model), memory, batches=model.batches)
+        )
 
-    def ready(self, model: models.TextModel) -> None:
+    def _make_cache(self, model: models.TextModel) -> PrefixCache | None:
+        settings = self._settings
+        if not settings.cache_prompt:
+            return None
+        store = None
+        if settings.prompt_cache_dir:
+            template, _ = read_template(settings, self._folder)
+            digest = model_digest(
+                model.path, template or str(model.tokenizer.chat_template), settings.kv_bits
+            )
+            folder = self._folder / Path(settings.prompt_cache_dir).expanduser()
+            store = PrefixStore(folder, digest, settings.prompt_cache_dir_bytes)
+        limits = PrefixLimits(
+            settings.prompt_cache_capacity_bytes,
+            settings.prompt_cache_max_entries,
+            settings.prompt_cache_ttl_s,
+            max(1, settings.prompt_cache_min_prefix),
+        )
+        return PrefixCache(limits, store)
+
+    def ready(self, parts: Parts) -> None:
         """Part of `Listener`."""
-        self._loop.call_soon_threadsafe(self._announce, model)
+        self._loop.call_soon_threadsafe(self._announce, parts)
 
     def publish(self, step: int, frames: Frames) -> None:
         """Part of `Listener`."""
@@ -97,9 +133,9 @@ class Worker:
 
     # ------------------------------------------------------ on the event loop
 
-    def _announce(self, model: models.TextModel) -> None:
-        settings = self._settings
-        slots = settings.parallel if model.batches else 1
+    def _announce(self, parts: Parts) -> None:
+        settings, model = self._settings, parts.model
+        slots, budget = parts.scheduler.slots, parts.scheduler.memory.budget_bytes
         context_tokens = slot_context(settings, model.context_tokens)
         if slots < settings.parallel:
             log.warning("%s can't be batched: one sequence at a time", model.config["model_type"])
@@ -115,8 +151,8 @@ class Worker:
             {},
         )
         card.chat_template = prompter.template
-        intake = Intake(model, prompter, settings, context_tokens)
-        self._service.ready = Ready(model, card, prompter, intake)
+        intake = Intake(model, prompter, settings, context_tokens, budget)
+        self._service.ready = Ready(model, card, prompter, intake, parts.reuse.cache, budget)
         self._ready_task = self._loop.create_task(self._server.set_ready(ready=True))
         log.info("%s is ready: %d slots of %d tokens", card.name, slots, context_tokens)
 
@@ -160,6 +196,8 @@ def check(settings: TextSettings, folder: Path) -> None:
     """
     if not 1 <= settings.parallel <= 256:
         raise ConfigError(f"--parallel: {settings.parallel} is not between 1 and 256")
+    if settings.kv_bits not in (0, 4, 8):
+        raise ConfigError(f"--kv-bits: {settings.kv_bits} is neither 4 nor 8")
     if settings.prefill_chunk < 1:
         raise ConfigError("--prefill-chunk-size: must be at least 1")
     try:

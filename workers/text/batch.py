@@ -62,6 +62,8 @@ class Batch:
         if self.rows and self._logits is None:
             assert self._tokens is not None
             self._logits = self._model.forward(self._tokens[:, None], self._cache)
+            for row in self.rows:
+                row.fed_tokens += 1
 
     def collect(self) -> list[Sampled]:
         """Wait for the tokens in flight and return them, one per row that was launched."""
@@ -110,7 +112,7 @@ class Batch:
         being computed.
         """
         if sequence.cache is None:
-            sequence.cache = self._model.make_cache()
+            sequence.cache = self._model.new_cache()
         chunk = sequence.feed[sequence.fed_tokens :][:limit_tokens]
         logits = self._model.forward(mx.array([chunk]), sequence.cache)
         sequence.fed_tokens += len(chunk)
@@ -133,9 +135,12 @@ class Batch:
         """Add rows whose cache and pending token are at hand; after a launch, before a build."""
         assert self._logits is None
         for sequence in sequences:
-            assert sequence.cache is not None and sequence.pending is not None
+            assert sequence.cache is not None
+            assert sequence.pending is not None
             self._merge(sequence.cache)
-            tokens = [sequence.pending] if self._tokens is None else [self._tokens, sequence.pending]
+            tokens = (
+                [sequence.pending] if self._tokens is None else [self._tokens, sequence.pending]
+            )
             self._tokens = mx.concatenate(tokens)
             self.rows.append(sequence)
             sequence.cache = sequence.pending = sequence.pending_logprob = None
@@ -165,13 +170,19 @@ class Batch:
         Its cache is never trimmed: on a wrapped sliding window or a recurrent state that would
         silently give wrong text. Call it right after `collect`, before the next build.
         """
-        assert self._logits is None and self._tokens is not None and not self._due
+        assert self._logits is None
+        assert self._tokens is not None
+        assert not self._due
         index = self.rows.index(sequence)
         sequence.cache = self._extract(index)
         sequence.pending = self._tokens[index : index + 1]
         # Without this the parked row would keep the whole batch's buffers alive.
         mx.eval(sequence.pending, [part.state for part in sequence.cache])
         self._keep([row for row in range(len(self.rows)) if row != index])
+
+    def copy_cache(self, sequence: Sequence) -> list[Any]:
+        """Return a copy of a row's cache, of `sequence.fed_tokens` tokens, lazily."""
+        return self._extract(self.rows.index(sequence))
 
     def _extract(self, index: int) -> list[Any]:
         if not self._model.batches:
@@ -200,9 +211,7 @@ class Batch:
         return sum(part.nbytes for part in self._cache)
 
 
-def _sampled(
-    rows: Rows[Sequence], tokens: mx.array, logprob: Logprob | None
-) -> list[Sampled]:
+def _sampled(rows: Rows[Sequence], tokens: mx.array, logprob: Logprob | None) -> list[Sampled]:
     """Wait for tokens and return them with their log-probabilities."""
     ids = tokens.tolist()
     infos = logprob.read(ids[: len(rows)]) if logprob else [None] * len(rows)

@@ -18,9 +18,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from shared.errors import ServiceError
-from shared.pb import text_pb2 as pb, worker_pb2
+from shared.pb import text_pb2 as pb
+from shared.pb import worker_pb2
 from workers.text.batch import Batch, Sampled
 from workers.text.model import TextModel
+from workers.text.reuse import Reuse
 from workers.text.scheduler import Scheduler
 from workers.text.sequence import Sequence
 
@@ -55,13 +57,30 @@ class Stop:
     """The end of the thread."""
 
 
-Command = Submit | Cancel | Stop
+@dataclass(frozen=True)
+class Call:
+    """Something to be done between two steps, on the engine thread; `done` gets the result."""
+
+    work: Callable[[], object]
+    done: Callable[[object], None]
+
+
+Command = Submit | Cancel | Call | Stop
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What an engine runs: the model, who schedules it, what is reused between prompts."""
+
+    model: TextModel
+    scheduler: Scheduler
+    reuse: Reuse
 
 
 class Listener(Protocol):
     """Who hears from the engine. Every method is called on the engine thread."""
 
-    def ready(self, model: TextModel) -> None:
+    def ready(self, parts: Parts) -> None:
         """The model is loaded; sequences are taken."""
 
     def publish(self, step: int, frames: Frames) -> None:
@@ -75,9 +94,7 @@ class Engine:
     """Runs sequences on one model.
 
     Args:
-        load: makes the model; called on the engine thread.
-        slots: sequences that decode together.
-        chunk_tokens: prompt tokens of one step while nothing decodes.
+        load: makes what runs; called on the engine thread.
 
     Attributes:
         step: number of the last finished step.
@@ -87,14 +104,10 @@ class Engine:
 
     def __init__(
         self,
-        load: Callable[[], TextModel],
-        slots: int,
-        chunk_tokens: int,
+        load: Callable[[], Parts],
         listener: Listener,
     ) -> None:
         self._load = load
-        self._slots = slots
-        self._chunk_tokens = chunk_tokens
         self._listener = listener
         self._commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
         self._sequences: dict[tuple[str, int], Sequence] = {}
@@ -134,7 +147,7 @@ class Engine:
             while self._step():
                 pass
         # The rim of the thread: whatever happened, nobody may be left waiting.
-        except BaseException as caught:  # noqa: BLE001
+        except BaseException as caught:
             failure = caught
             if self._loaded:
                 log.exception("step %d failed", self.step + 1)
@@ -142,12 +155,11 @@ class Engine:
         self._listener.ended(failure)
 
     def _start(self) -> None:
-        model = self._load()
-        self._batch = Batch(model)
-        self._scheduler = Scheduler(self._slots if model.batches else 1, self._chunk_tokens)
+        parts = self._load()
+        self._batch, self._scheduler, self._reuse = Batch(parts.model), parts.scheduler, parts.reuse
         self._alive_s = time.monotonic()
         self._loaded = True
-        self._listener.ready(model)
+        self._listener.ready(parts)
 
     def _step(self) -> bool:
         """Do one step; return False when told to stop."""
@@ -195,7 +207,10 @@ class Engine:
         self._expire()
         return True
 
-    def _obey(self, command: Submit | Cancel) -> None:
+    def _obey(self, command: Submit | Cancel | Call) -> None:
+        if isinstance(command, Call):
+            command.done(command.work())
+            return
         if isinstance(command, Submit):
             request = command.sequence.request
             self._sequences[request.gateway_id, request.key] = command.sequence
@@ -216,9 +231,14 @@ class Engine:
 
     def _retire(self) -> None:
         """Let go of every sequence that has ended, and fill the slots."""
-        self._batch.drop([sequence for sequence in self._batch.rows if sequence.ended])
-        self._scheduler.drop_ended()
+        ended = [sequence for sequence in self._batch.rows if sequence.ended]
+        for sequence in ended:
+            self._reuse.keep_row(sequence, self._batch)
+        self._batch.drop(ended)
+        for sequence in self._scheduler.drop_ended():
+            self._reuse.keep_part(sequence)
         for sequence in self._scheduler.admit(self._batch.rows):
+            self._reuse.begin(sequence, self.running())
             self.counters.sequences_started += not sequence.started
             sequence.start(self.step)
 
@@ -233,7 +253,7 @@ class Engine:
         while (turn := scheduler.turn(budget)) is not None:
             sequence, limit = turn
             began_s = time.monotonic()
-            fed = self._batch.prefill(sequence, limit)
+            fed = self._batch.prefill(sequence, sequence.next_limit(limit))
             if sequence.pending is None:
                 sequence.progress()
             else:
@@ -241,17 +261,22 @@ class Engine:
                 sequence.take_token(first.token, first.info)
             # A first token must not wait for the next step.
             self._emit()
+            self._reuse.keep_prompt(sequence)
             budget -= fed
             pace.note_prefill(fed, time.monotonic() - began_s)
             self.counters.prefill_chunks += 1
             self.counters.prefill_tokens += fed
 
     def _preempt(self) -> None:
-        """Take the youngest low sequence out when a high one waits for its slot."""
-        victim = self._scheduler.victim(self._batch.rows)
+        """Take out a low sequence whose slot a high one needs, or one there is no memory for."""
+        rows = self._batch.rows
+        victim = self._scheduler.victim(rows)
+        spills = victim is None
+        if spills:
+            victim = self._scheduler.overrun(rows)
         if victim is None:
             return
-        if victim in self._batch.rows:
+        if victim in rows:
             self._account(self._batch.collect())
             self._emit()
             if victim.ended:
@@ -259,6 +284,8 @@ class Engine:
             self._batch.take(victim)
         else:
             self._scheduler.prefilling.remove(victim)
+        if spills:
+            self._reuse.spill(victim)
         self._scheduler.waiting.append(victim)
         self.counters.preemptions += 1
 
@@ -280,7 +307,10 @@ class Engine:
         """Note that a step is done."""
         self._alive_s = time.monotonic()
         self.kv_bytes = self._batch.kv_bytes
-        load = (len(self._batch.rows) + len(self._scheduler.prefilling), len(self._scheduler.waiting))
+        load = (
+            len(self._batch.rows) + len(self._scheduler.prefilling),
+            len(self._scheduler.waiting),
+        )
         if load != self._load_shown:
             self._load_shown = load
             self._listener.publish(self.step, {})

@@ -20,6 +20,7 @@ from workers.text.sequence import Sequence
 
 _MAX_STOP_STRINGS = 256
 _MAX_STOP_CHARACTERS = 4096
+_OPEN_END_TOKENS = 1024
 
 
 class Intake:
@@ -27,15 +28,22 @@ class Intake:
 
     Args:
         context_tokens: of one slot.
+        budget_bytes: what all running sequences may hold.
     """
 
     def __init__(
-        self, model: TextModel, prompter: Prompter, settings: TextSettings, context_tokens: int
+        self,
+        model: TextModel,
+        prompter: Prompter,
+        settings: TextSettings,
+        context_tokens: int,
+        budget_bytes: int,
     ) -> None:
         self._model = model
         self._prompter = prompter
         self._settings = settings
         self._context_tokens = context_tokens
+        self._budget_bytes = budget_bytes
         self._loop = default_rule(settings.loop_detection, str(model.config.get("model_type", "")))
 
     def make_sequence(self, request: pb.GenerateRequest) -> Sequence:
@@ -47,6 +55,12 @@ class Intake:
         self._refuse(request)
         prompt = self._prompter.encode(request)
         self._check_prompt(prompt)
+        footprint = self._model.footprint
+        max_tokens = self._max_tokens(request, len(prompt))
+        reserved = self._reserve(request, len(prompt), max_tokens)
+        caches = self._settings.cache_prompt and (
+            request.cache.enabled or not request.cache.HasField("enabled")
+        )
         end_ids = frozenset() if request.stop.ignore_eos else self._model.end_ids
         output = Output(
             self._model.vocabulary,
@@ -61,8 +75,11 @@ class Intake:
             loop=self._loop_rule(request.sampling),
             output=output,
             end_ids=end_ids | frozenset(request.stop.token_ids),
-            max_tokens=self._max_tokens(request, len(prompt)),
+            max_tokens=max_tokens,
             context_tokens=self._context_tokens,
+            reserved_tokens=reserved,
+            namespace=self._prompter.namespace(request) if caches else None,
+            snapshots=self._snapshots(prompt) if caches and not footprint.trims else (),
             logprobs=request.logprobs.top if request.HasField("logprobs") else None,
         )
         sequence.replay()
@@ -105,8 +122,43 @@ class Intake:
 
     def _max_tokens(self, request: pb.GenerateRequest, prompt_tokens: int) -> int:
         room = self._context_tokens - prompt_tokens
-        wanted = request.max_tokens if request.HasField("max_tokens") else self._settings.predict
+        wanted = self._wanted(request)
         return room if wanted < 0 else min(wanted, room)
+
+    def _wanted(self, request: pb.GenerateRequest) -> int:
+        return request.max_tokens if request.HasField("max_tokens") else self._settings.predict
+
+    def _reserve(self, request: pb.GenerateRequest, prompt_tokens: int, max_tokens: int) -> int:
+        """Return the tokens to keep memory for before the sequence starts.
+
+        An answer without a limit reserves a page and asks for more as it grows.
+
+        Raises:
+            ServiceError: that much memory is never to be had.
+        """
+        open_ended = self._wanted(request) < 0
+        expected = min(max_tokens, _OPEN_END_TOKENS) if open_ended else max_tokens
+        estimate = self._model.footprint.estimate_bytes(prompt_tokens + expected)
+        if estimate > self._budget_bytes:
+            raise ServiceError(
+                "request_memory_budget_exceeded",
+                f"request_memory_budget_exceeded: estimated_bytes={estimate}, "
+                f"budget_bytes={self._budget_bytes}; shorten the prompt/output or lower retained "
+                "cache usage",
+                details={"estimated_bytes": estimate, "budget_bytes": self._budget_bytes},
+            )
+        return prompt_tokens + expected
+
+    def _snapshots(self, prompt: list[int]) -> tuple[int, ...]:
+        """Return where to keep the state of a cache that can't be trimmed.
+
+        Turns begin and end with control tokens: the first long enough beginning is what other
+        conversations share, the third-last is where the last message begins or ends.
+        """
+        least = max(1, self._settings.prompt_cache_min_prefix)
+        control = self._model.vocabulary.control_ids
+        turns = [index for index, token in enumerate(prompt) if token in control and index >= least]
+        return tuple(sorted({turns[0], turns[-min(3, len(turns))]})) if turns else ()
 
     def _sampling(self, asked: pb.Sampling) -> SamplingRule:
         return SamplingRule(

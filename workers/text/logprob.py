@@ -26,9 +26,7 @@ class Logprob:
         self.arrays = arrays
 
     @classmethod
-    def of(
-        cls, logits: mx.array, tokens: mx.array, wanted: Sequence[int | None]
-    ) -> Logprob | None:
+    def of(cls, logits: mx.array, tokens: mx.array, wanted: Sequence[int | None]) -> Logprob | None:
         """Return what is to be computed, or None when no row asks.
 
         Args:

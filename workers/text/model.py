@@ -9,20 +9,22 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
-import mlx.nn as nn
+from mlx import nn
 from mlx.utils import tree_flatten
-from mlx_lm.models.cache import make_prompt_cache
-from mlx_lm.utils import load_model, load_tokenizer
+from mlx_lm.models.cache import KVCache, make_prompt_cache
+from mlx_lm.utils import get_total_parameters, load_model, load_tokenizer
 
 from shared.lifecycle import PermanentError
 from shared.pb import worker_pb2
 from shared.settings import TextSettings
+from workers.text.footprint import Footprint, measure
 from workers.text.vocabulary import Vocabulary
 
 log = logging.getLogger(__name__)
@@ -43,6 +45,8 @@ class TextModel:
         keep_ids: tokens XTC must not remove: those that end a line or a completion.
         batches: whether rows can share one cache; a family without it runs one row at a time.
         context_tokens: what the checkpoint was trained for.
+        footprint: what a sequence's keys and values take.
+        new_cache: makes the empty cache of one row.
     """
 
     path: Path
@@ -55,6 +59,9 @@ class TextModel:
     keep_ids: tuple[int, ...]
     batches: bool
     context_tokens: int
+    weight_bytes: int
+    footprint: Footprint
+    new_cache: Callable[[], list[Any]]
 
     def forward(self, tokens: mx.array, cache: list[Any]) -> mx.array:
         """Return the logits of each row's last position, lazily; the cache grows.
@@ -65,10 +72,6 @@ class TextModel:
         Shape: [rows, vocabulary].
         """
         return self.network(tokens, cache=cache)[:, -1]
-
-    def make_cache(self) -> list[Any]:
-        """Return the empty cache of one row."""
-        return make_prompt_cache(self.network)
 
 
 def locate(model: str, folder: Path, settings: TextSettings) -> Path:
@@ -110,8 +113,8 @@ def _download(name: str, settings: TextSettings) -> Path:
     return Path(found)
 
 
-def load(path: Path) -> TextModel:
-    """Load weights and tokenizer.
+def load(path: Path, settings: TextSettings) -> TextModel:
+    """Load weights and tokenizer, and run the model once.
 
     Raises:
         PermanentError: the checkpoint is broken or of a family mlx-lm does not know.
@@ -129,9 +132,11 @@ def load(path: Path) -> TextModel:
     mx.eval(network.state)
     # The wrapper is mlx-lm's; what it wraps is the tokenizer itself.
     tokenizer = wrapper._tokenizer  # noqa: SLF001
-    vocab_tokens = _vocab_tokens(network, config, tokenizer)
+    vocab_tokens = _vocab_tokens(config, tokenizer)
     vocabulary = Vocabulary(tokenizer, vocab_tokens)
     end_ids = frozenset(int(token) for token in wrapper.eos_token_ids)
+    new_cache = partial(_new_cache, network, settings)
+    footprint = _warm_up(network, new_cache)
     newlines = [index for index, piece in enumerate(vocabulary.pieces) if piece == b"\n"]
     log.info("loaded %s in %.1f s", path.name, time.monotonic() - started_s)
     return TextModel(
@@ -143,12 +148,41 @@ def load(path: Path) -> TextModel:
         vocab_tokens=vocab_tokens,
         end_ids=end_ids,
         keep_ids=(*newlines, *sorted(end_ids)),
-        batches=all(hasattr(part, "merge") for part in make_prompt_cache(network)),
+        batches=all(hasattr(part, "merge") for part in new_cache()),
         context_tokens=_context_tokens(config),
+        weight_bytes=sum(array.nbytes for _, array in tree_flatten(network.parameters())),
+        footprint=footprint,
+        new_cache=new_cache,
     )
 
 
-def _vocab_tokens(network: Any, config: dict[str, Any], tokenizer: Any) -> int:
+def _new_cache(network: Any, settings: TextSettings) -> list[Any]:
+    """Return the empty cache of one row, quantised if the settings say so."""
+    cache = make_prompt_cache(network)
+    if not settings.kv_bits:
+        return cache
+    size, bits = settings.kv_group_size, settings.kv_bits
+    return [part.to_quantized(size, bits) if type(part) is KVCache else part for part in cache]
+
+
+def _warm_up(network: Any, new_cache: Callable[[], list[Any]]) -> Footprint:
+    """Run the network once, so that kernels are compiled before the first request.
+
+    Raises:
+        PermanentError: it gives no finite number; serving it would give garbage.
+    """
+    cache = new_cache()
+    logits = network(mx.array([[1, 2, 3, 4]]), cache=cache)[:, -1]
+    footprint = measure(cache)
+    if all(hasattr(part, "merge") for part in cache):
+        cache = [part.merge([part]) for part in cache]
+    logits = network(mx.argmax(logits, axis=-1)[:, None], cache=cache)
+    if not bool(mx.all(mx.isfinite(logits)).item()):
+        raise PermanentError("the model gives no finite numbers; the checkpoint is broken")
+    return footprint
+
+
+def _vocab_tokens(config: dict[str, Any], tokenizer: Any) -> int:
     """Return the columns of the logits: the head may be padded beyond the tokenizer."""
     text = config.get("text_config", config)
     return int(text.get("vocab_size") or config.get("vocab_size") or len(tokenizer))
@@ -204,7 +238,6 @@ def describe(
         context_tokens: of one slot.
         defaults: sampling defaults, by their names in /props.
     """
-    weights = [array for _, array in tree_flatten(model.network.parameters())]
     tokenizer = model.tokenizer
     return worker_pb2.ModelCard(
         name=name,
@@ -213,8 +246,8 @@ def describe(
         path=str(model.path),
         model_type=str(model.config.get("model_type", "")),
         created_unix_s=int(time.time()),
-        parameters=sum(array.size for array in weights),
-        weight_bytes=sum(array.nbytes for array in weights),
+        parameters=get_total_parameters(model.network),
+        weight_bytes=model.weight_bytes,
         quantization_bits=int((model.config.get("quantization") or {}).get("bits", 0)),
         context_tokens=context_tokens,
         trained_context_tokens=model.context_tokens,
@@ -227,18 +260,3 @@ def describe(
         chat_template=str(tokenizer.chat_template or ""),
         default_sampling_json=json.dumps(defaults),
     )
-
-
-def warm_up(model: TextModel) -> None:
-    """Run the model once, so that kernels are compiled before the first request.
-
-    Raises:
-        PermanentError: it gives no finite number; serving it would give garbage.
-    """
-    cache = model.make_cache()
-    logits = model.forward(mx.array([[1, 2, 3, 4]]), cache)
-    if model.batches:
-        cache = [part.merge([part]) for part in cache]
-    logits = model.forward(mx.argmax(logits, axis=-1)[:, None], cache)
-    if not bool(mx.all(mx.isfinite(logits)).item()):
-        raise PermanentError(f"{model.path} gives no finite numbers; the checkpoint is broken")

@@ -123,7 +123,7 @@ def dry_penalties(rule: PenaltyRule, context: Sequence[int]) -> dict[int, float]
 
     For each earlier occurrence of the context's last token, the match is the longest tail of the
     context that also ends there; a breaker ends it. From a match length of `dry_allowed_length`
-    on, the token that followed then loses multiplier · base^(length − allowed length), the
+    on, the token that followed then loses multiplier · base^(length - allowed length), the
     largest of all its matches.
 
     Source: llama.cpp, llama_sampler_dry_apply (match length ≥ allowed length).

@@ -6,6 +6,7 @@ checkpoint's author, and a long prompt takes the tokenizer tens of milliseconds.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -67,6 +68,26 @@ class Prompter:
         # A template writes its own begin-of-sequence token; raw text gets the tokenizer's.
         special = kind == "text"
         return list(self._tokenizer.encode(self.render(request), add_special_tokens=special))
+
+    def namespace(self, request: pb.GenerateRequest) -> bytes:
+        """Return what two requests must share, besides tokens, to share keys and values.
+
+        Template, its variables, tools and tool choice; media bytes; and the session that the
+        client asks to be kept apart.
+        """
+        digest = hashlib.sha256(self.template.encode())
+        chat = request.chat
+        variables = {**self._template_kwargs, **json.loads(chat.template_kwargs_json or "{}")}
+        digest.update(json.dumps(variables, sort_keys=True).encode())
+        digest.update(chat.tool_choice.SerializeToString(deterministic=True))
+        for tool in chat.tools:
+            digest.update(tool.json.encode())
+        for message in chat.messages:
+            for part in message.parts:
+                if part.HasField("media"):
+                    digest.update(hashlib.sha256(part.media.data).digest())
+        digest.update(request.cache.session_key.encode())
+        return digest.digest()
 
     def _render_chat(self, request: pb.GenerateRequest) -> str:
         chat = request.chat

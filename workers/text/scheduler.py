@@ -7,9 +7,11 @@ array. Runs on the engine thread.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from shared.pb import common_pb2
+from workers.text.footprint import GROWTH_TOKENS, Footprint
 from workers.text.sequence import Sequence
 
 # A sequence that has waited this long counts as one class higher; low never starves.
@@ -23,13 +25,37 @@ MIN_CHUNK_TOKENS = 8
 _TURN_TOKENS = 128
 
 
+@dataclass(frozen=True)
+class MemoryPlan:
+    """What the keys and values of running sequences may take.
+
+    The prompt cache does not count: it is thrown out when a sequence needs the room.
+    """
+
+    footprint: Footprint
+    budget_bytes: int
+
+    def held_bytes(self, held: Iterable[Sequence]) -> int:
+        """Return what sequences have reserved."""
+        return sum(self.footprint.estimate_bytes(s.reserved_tokens) for s in held)
+
+    def fits(self, sequence: Sequence, held: list[Sequence]) -> bool:
+        """Return whether a sequence fits beside others; alone it always does.
+
+        One that can never fit was refused when it came.
+        """
+        return not held or self.held_bytes([*held, sequence]) <= self.budget_bytes
+
+
 class Scheduler:
     """Orders waiting sequences and hands out slots.
 
     Args:
         slots: sequences that may be in the batch, prefilling ones included.
         chunk_tokens: prompt tokens of one step while nothing decodes.
+        memory: what running sequences may hold.
         clock: seconds, monotonic.
+        preempts: whether a high request may take a low one's slot.
 
     Attributes:
         waiting: accepted, holding no slot.
@@ -37,9 +63,17 @@ class Scheduler:
     """
 
     def __init__(
-        self, slots: int, chunk_tokens: int, clock: Callable[[], float] = time.monotonic
+        self,
+        slots: int,
+        chunk_tokens: int,
+        memory: MemoryPlan,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        preempts: bool = True,
     ) -> None:
         self.slots = slots
+        self.memory = memory
+        self._preempts = preempts
         self.waiting: list[Sequence] = []
         self.prefilling: list[Sequence] = []
         self._chunk_tokens = chunk_tokens
@@ -60,6 +94,8 @@ class Scheduler:
             held = [*decoding, *self.prefilling]
             if len(held) >= self.slots or not _together(sequence, held):
                 break
+            if not self.memory.fits(sequence, held):
+                break
             self.waiting.remove(sequence)
             self.prefilling.append(sequence)
             admitted.append(sequence)
@@ -72,12 +108,28 @@ class Scheduler:
         """
         first = self.next_waiting()
         held = [*decoding, *self.prefilling]
-        if first is None or len(held) < self.slots:
+        full = len(held) >= self.slots
+        if not self._preempts or first is None:
+            return None
+        if not full and self.memory.fits(first, held):
             return None
         if first.priority != common_pb2.PRIORITY_HIGH:
             return None
         low = [sequence for sequence in held if sequence.priority == common_pb2.PRIORITY_LOW]
         return max(low, key=lambda sequence: sequence.request.arrival_ns, default=None)
+
+    def overrun(self, decoding: list[Sequence]) -> Sequence | None:
+        """Grow the reservations of open-ended sequences; return one that must make room.
+
+        The youngest of the lowest class gives way; never the only one.
+        """
+        for sequence in decoding:
+            if len(sequence.prompt) + len(sequence.ids) >= sequence.reserved_tokens:
+                sequence.reserved_tokens += GROWTH_TOKENS
+        held = [*decoding, *self.prefilling]
+        if len(held) < 2 or self.memory.held_bytes(held) <= self.memory.budget_bytes:
+            return None
+        return max(held, key=lambda sequence: sequence.rank)
 
     def chunk_tokens(self, step_s: float, tokens_per_s: float, *, decoding: bool) -> int:
         """Return how many prompt tokens this step may prefill.
@@ -117,10 +169,13 @@ class Scheduler:
         self.prefilling = [sequence for sequence in self.prefilling if sequence.pending is None]
         return fed
 
-    def drop_ended(self) -> None:
-        """Forget sequences that ended while they waited or prefilled."""
-        self.waiting = [sequence for sequence in self.waiting if not sequence.ended]
-        self.prefilling = [sequence for sequence in self.prefilling if not sequence.ended]
+    def drop_ended(self) -> list[Sequence]:
+        """Forget and return sequences that ended while they waited or prefilled."""
+        ended = [sequence for sequence in (*self.waiting, *self.prefilling) if sequence.ended]
+        if ended:
+            self.waiting = [sequence for sequence in self.waiting if not sequence.ended]
+            self.prefilling = [sequence for sequence in self.prefilling if not sequence.ended]
+        return ended
 
 
 def _together(sequence: Sequence, held: list[Sequence]) -> bool:

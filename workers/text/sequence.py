@@ -13,7 +13,8 @@ from typing import Any
 import mlx.core as mx
 
 from shared.errors import ServiceError, to_message
-from shared.pb import common_pb2, text_pb2 as pb
+from shared.pb import common_pb2
+from shared.pb import text_pb2 as pb
 from workers.text.logprob import Logprob
 from workers.text.loop import LoopRule
 from workers.text.output import Output
@@ -33,6 +34,9 @@ class Sequence:
         fed_tokens: tokens of prompt + ids whose keys and values the cache holds.
         cache: this row's own cache while it is not in the batch; None before prefill.
         pending: the sampled token that has not been fed, while taken out of the batch.
+        reserved_tokens: prompt and completion tokens there is memory for.
+        namespace: key of the prompt cache; None when the request must not touch it.
+        snapshots: prompt positions worth keeping where a cache can't be trimmed.
         logprobs: alternatives per token to report; None when not asked for.
         ended: set once nothing more comes of it.
         completed: set once it has ended well.
@@ -47,6 +51,9 @@ class Sequence:
     end_ids: frozenset[int]
     max_tokens: int
     context_tokens: int
+    reserved_tokens: int
+    namespace: bytes | None = None
+    snapshots: tuple[int, ...] = ()
     logprobs: int | None = None
     queued_s: float = field(default_factory=time.monotonic)
 
@@ -101,6 +108,11 @@ class Sequence:
             self.finish(Reason.REASON_STOP)
         elif reason is not None:
             self.finish(reason)
+
+    def next_limit(self, budget_tokens: int) -> int:
+        """Return how many tokens to feed at most, so as to stop at the next snapshot."""
+        ahead = [point - self.fed_tokens for point in self.snapshots if point > self.fed_tokens]
+        return min([budget_tokens, *ahead])
 
     def start(self, step: int) -> None:
         """Note that prefill begins."""
@@ -165,14 +177,12 @@ class Sequence:
             reason=reason, stop_string=stop or "", usage=self._usage(), timings=self._timings()
         )
         self._frame_events.append(pb.Event(finished=finished))
-        self.release()
 
     def fail(self, error: ServiceError) -> None:
         """End badly."""
         self.ended = True
         self._unread.clear()
         self._frame_events.append(pb.Event(failed=pb.Failed(error=to_message(error))))
-        self.release()
 
     def cancel(self) -> None:
         """End without a word: nobody listens any more."""
@@ -180,7 +190,6 @@ class Sequence:
         self._unread.clear()
         self._frame_ids.clear()
         self._frame_events.clear()
-        self.release()
 
     def release(self) -> None:
         """Give the row's memory back."""

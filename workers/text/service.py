@@ -18,13 +18,15 @@ import grpc.aio
 import mlx.core as mx
 
 from shared.errors import ServiceError
-from shared.pb import text_pb2 as pb, text_pb2_grpc, worker_pb2
+from shared.pb import text_pb2 as pb
+from shared.pb import text_pb2_grpc, worker_pb2
 from workers import runtime
 from workers.rim import rim
-from workers.text.engine import Cancel, Engine, Submit
+from workers.text.engine import Call, Cancel, Engine, Submit
 from workers.text.intake import Intake
 from workers.text.model import TextModel
-from workers.text.outbox import Mail, Outbox
+from workers.text.outbox import Outbox
+from workers.text.prefix_cache import PrefixCache
 from workers.text.prompt import Prompter
 from workers.text.sequence import Sequence
 
@@ -33,6 +35,8 @@ log = logging.getLogger(__name__)
 HEARTBEAT_S = 1.0
 # Prompts that wait for the render thread. The gateway's own queue limit is far below.
 _MAX_RENDERING = 256
+# Long enough for any step but a hanging one.
+_ENGINE_CALL_S = 60.0
 
 T = TypeVar("T")
 Context = grpc.aio.ServicerContext
@@ -46,6 +50,8 @@ class Ready:
     card: worker_pb2.ModelCard
     prompter: Prompter
     intake: Intake
+    cache: PrefixCache | None
+    budget_bytes: int
 
 
 class TextService(text_pb2_grpc.TextServicer):
@@ -53,32 +59,30 @@ class TextService(text_pb2_grpc.TextServicer):
 
     Args:
         instance: random per process start.
-        budget_bytes: memory of this worker.
 
     Attributes:
         ready: set by the process once the model is loaded.
     """
 
-    def __init__(self, engine: Engine, instance: str, budget_bytes: int) -> None:
+    def __init__(self, engine: Engine, instance: str) -> None:
         self.ready: Ready | None = None
         self.draining = False
         self.outbox = Outbox(lambda gateway_id: engine.put(Cancel(gateway_id)))
         self._engine = engine
         self._instance = instance
-        self._budget_bytes = budget_bytes
         self._render = ThreadPoolExecutor(max_workers=1, thread_name_prefix="render")
         self._rendering = 0
 
     # ------------------------------------------------------------- generation
 
     @rim
-    async def Describe(  # noqa: N802 - gRPC's spelling
+    async def Describe(
         self, request: worker_pb2.DescribeRequest, context: Context
     ) -> worker_pb2.ModelCard:
         return self._ready().card
 
     @rim
-    async def Submit(self, request: pb.GenerateRequest, context: Context) -> pb.Accepted:  # noqa: N802
+    async def Submit(self, request: pb.GenerateRequest, context: Context) -> pb.Accepted:
         ready = self._ready()
         if self.draining:
             raise ServiceError("worker_unavailable", "The worker is going down.")
@@ -94,11 +98,11 @@ class TextService(text_pb2_grpc.TextServicer):
         )
 
     @rim
-    async def Cancel(self, request: pb.CancelRequest, context: Context) -> pb.CancelReply:  # noqa: N802
+    async def Cancel(self, request: pb.CancelRequest, context: Context) -> pb.CancelReply:
         self._engine.put(Cancel(request.gateway_id, request.key))
         return pb.CancelReply()
 
-    async def Watch(  # noqa: N802
+    async def Watch(
         self, request: pb.WatchRequest, context: Context
     ) -> AsyncIterator[pb.StepFrame]:
         mail = self.outbox.open(request.gateway_id)
@@ -117,11 +121,11 @@ class TextService(text_pb2_grpc.TextServicer):
     # ----------------------------------------------------------------- tokens
 
     @rim
-    async def Tokenize(self, request: pb.TokenizeRequest, context: Context) -> pb.TokenizeReply:  # noqa: N802
+    async def Tokenize(self, request: pb.TokenizeRequest, context: Context) -> pb.TokenizeReply:
         return await self._off_loop(_tokenize, self._ready().model, request)
 
     @rim
-    async def Detokenize(  # noqa: N802
+    async def Detokenize(
         self, request: pb.DetokenizeRequest, context: Context
     ) -> pb.DetokenizeReply:
         vocabulary = self._ready().model.vocabulary
@@ -136,7 +140,7 @@ class TextService(text_pb2_grpc.TextServicer):
         return pb.DetokenizeReply(text=await self._off_loop(vocabulary.decode, request.ids))
 
     @rim
-    async def Render(self, request: pb.GenerateRequest, context: Context) -> pb.RenderReply:  # noqa: N802
+    async def Render(self, request: pb.GenerateRequest, context: Context) -> pb.RenderReply:
         prompter = self._ready().prompter
         text = await self._off_loop(prompter.render, request)
         ids = await self._off_loop(prompter.encode, request)
@@ -145,19 +149,24 @@ class TextService(text_pb2_grpc.TextServicer):
     # ------------------------------------------------------------------ state
 
     @rim
-    async def CacheStats(  # noqa: N802
+    async def CacheStats(
         self, request: pb.CacheStatsRequest, context: Context
     ) -> pb.CacheStatsReply:
-        return pb.CacheStatsReply(enabled=False)
+        cache = self._ready().cache
+        return await self._on_engine(cache.stats) if cache else pb.CacheStatsReply()
 
     @rim
-    async def CacheReset(  # noqa: N802
+    async def CacheReset(
         self, request: pb.CacheResetRequest, context: Context
     ) -> pb.CacheResetReply:
-        return pb.CacheResetReply()
+        cache = self._ready().cache
+        if cache is None:
+            return pb.CacheResetReply()
+        freed_bytes, freed_entries = await self._on_engine(cache.reset)
+        return pb.CacheResetReply(freed_bytes=freed_bytes, freed_entries=freed_entries)
 
     @rim
-    async def Slots(self, request: pb.SlotsRequest, context: Context) -> pb.SlotsReply:  # noqa: N802
+    async def Slots(self, request: pb.SlotsRequest, context: Context) -> pb.SlotsReply:
         card = self._ready().card
         states = [_slot(sequence) for sequence in self._engine.running()]
         idle = max(0, card.max_batch_size - len(states))
@@ -197,6 +206,18 @@ class TextService(text_pb2_grpc.TextServicer):
         finally:
             self._rendering -= 1
 
+    async def _on_engine(self, work: Callable[[], T]) -> T:
+        """Run something on the engine thread, between two steps."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+
+        def done(result: object) -> None:
+            loop.call_soon_threadsafe(_settle, future, result)
+
+        self._engine.put(Call(work, done))
+        async with asyncio.timeout(_ENGINE_CALL_S):
+            return await future
+
     def _load(self) -> tuple[int, int]:
         return len(self._engine.running()), len(self._engine.waiting())
 
@@ -218,14 +239,21 @@ class TextService(text_pb2_grpc.TextServicer):
         )
 
     def _memory(self) -> worker_pb2.Memory:
+        cache = self.ready.cache if self.ready else None
         return worker_pb2.Memory(
             rss_bytes=runtime.rss_bytes(),
             active_bytes=mx.get_active_memory(),
             pooled_bytes=mx.get_cache_memory(),
             peak_bytes=mx.get_peak_memory(),
             kv_bytes=self._engine.kv_bytes,
-            budget_bytes=self._budget_bytes,
+            prompt_cache_bytes=cache.nbytes if cache else 0,
+            budget_bytes=self.ready.budget_bytes if self.ready else 0,
         )
+
+
+def _settle(future: asyncio.Future[Any], result: object) -> None:
+    if not future.done():
+        future.set_result(result)
 
 
 class _Pulse:

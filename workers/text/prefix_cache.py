@@ -1,0 +1,265 @@
+"""Keys and values of prompts already seen, for prompts that begin the same way.
+
+Owns the entries, what is thrown out when, and the counters. An entry is the cache of one row and
+the ids it holds. One that can be trimmed serves every prompt that shares a beginning with it; one
+that can't (a wrapped sliding window, a recurrent state) serves only prompts that begin with all of
+it. A hit leaves at least one token to feed, since logits come from feeding. Engine thread only.
+
+mlx-lm's LRUPromptCache has no refresh on hit, no age limit and no removal of single entries, and
+its trie keeps a dictionary per token; comparing arrays of ids is smaller and fast enough.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import mlx.core as mx
+import numpy as np
+
+from shared.pb import text_pb2 as pb
+
+
+@dataclass(frozen=True)
+class PrefixLimits:
+    """How much is kept and for how long.
+
+    Attributes:
+        min_tokens: a shorter common beginning is not worth an entry.
+        ttl_s: age since the last hit at which an entry goes.
+    """
+
+    capacity_bytes: int
+    max_entries: int
+    ttl_s: float
+    min_tokens: int
+
+
+@dataclass(eq=False)
+class Entry:
+    """The cache of one row after feeding `tokens`."""
+
+    namespace: bytes
+    tokens: np.ndarray
+    cache: list[Any]
+    trimmable: bool
+    nbytes: int
+    used_s: float = field(default=0.0)
+
+
+class Held(Protocol):
+    """What decides how far an entry reaches, in memory or on disk."""
+
+    @property
+    def tokens(self) -> np.ndarray:
+        """The ids it holds."""
+
+    @property
+    def trimmable(self) -> bool:
+        """Whether a part of it is of use."""
+
+
+class Store(Protocol):
+    """Where entries outlive the process: `prefix_store.PrefixStore`."""
+
+    def put(self, entry: Entry) -> None:
+        """Keep an entry."""
+
+    def entries(self, namespace: bytes) -> Sequence[Any]:
+        """Return what is kept of a namespace: `Held` objects."""
+
+    def load(self, stored: Any) -> list[Any] | None:
+        """Return the cache of one, or None when it is not whole."""
+
+
+def usable_tokens(entry: Held, tokens: np.ndarray) -> int:
+    """Return how many leading ids of a prompt an entry can stand for."""
+    limit = min(len(entry.tokens), len(tokens) - 1)
+    if not entry.trimmable and limit < len(entry.tokens):
+        return 0
+    differing = np.nonzero(entry.tokens[:limit] != tokens[:limit])[0]
+    common = int(differing[0]) if len(differing) else limit
+    return common if entry.trimmable or common == len(entry.tokens) else 0
+
+
+class PrefixCache:
+    """Entries of one model, newest use last.
+
+    Args:
+        store: where entries outlive the process, if anywhere.
+        clock: seconds, monotonic.
+    """
+
+    def __init__(
+        self,
+        limits: PrefixLimits,
+        store: Store | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._store = store
+        self._entries: list[Entry] = []
+        self.nbytes = 0
+        self.counts = pb.CacheStatsReply()
+
+    def find(self, namespace: bytes, ids: Sequence[int]) -> tuple[list[Any], int] | None:
+        """Return a cache of one row that holds a beginning of `ids`, and how many ids that is.
+
+        The cache is the caller's own: what it does to it changes no entry.
+        """
+        self._expire()
+        self.counts.lookups += 1
+        tokens = np.asarray(ids, dtype=np.int32)
+        self._fetch(namespace, tokens)
+        entry, common = self._best(namespace, tokens)
+        if entry is None or common < self._limits.min_tokens:
+            return None
+        self._touch(entry)
+        self.counts.hits += 1
+        self.counts.tokens_reused += common
+        cache = copy.deepcopy(entry.cache)
+        for part in cache:
+            if len(entry.tokens) > common:
+                part.trim(len(entry.tokens) - common)
+        return cache, common
+
+    def add(self, namespace: bytes, ids: Sequence[int], cache: list[Any]) -> None:
+        """Keep a cache of one row that nobody will change any more.
+
+        Args:
+            ids: exactly what the cache holds.
+        """
+        tokens = np.asarray(ids, dtype=np.int32)
+        trimmable = all(part.is_trimmable() for part in cache)
+        nbytes = sum(part.nbytes for part in cache)
+        if len(tokens) < self._limits.min_tokens or not _finite(cache):
+            return
+        if nbytes > self._limits.capacity_bytes:
+            self.counts.rejections_oversized += 1
+            return
+        if self._covered(namespace, tokens, trimmable=trimmable):
+            return
+        entry = Entry(namespace, tokens, cache, trimmable, nbytes, self._clock())
+        if trimmable:
+            self._drop_prefixes(entry)
+        self._entries.append(entry)
+        self.nbytes += nbytes
+        self.counts.inserts += 1
+        self.shrink(self._limits.capacity_bytes)
+        if self._store is not None:
+            self._store.put(entry)
+
+    def shrink(self, capacity_bytes: int) -> None:
+        """Throw out the longest unused entries until no more than this is held."""
+        while self._entries and (
+            self.nbytes > capacity_bytes or len(self._entries) > self._limits.max_entries
+        ):
+            self._remove(self._entries[0])
+            self.counts.evictions_lru += 1
+
+    def reset(self) -> tuple[int, int]:
+        """Throw everything out; return the bytes and entries that went."""
+        freed = self.nbytes, len(self._entries)
+        self._entries.clear()
+        self.nbytes = 0
+        return freed
+
+    def stats(self) -> pb.CacheStatsReply:
+        """Return counters and sizes."""
+        reply = pb.CacheStatsReply()
+        reply.CopyFrom(self.counts)
+        reply.enabled = True
+        reply.entries = len(self._entries)
+        reply.bytes = self.nbytes
+        reply.capacity_bytes = self._limits.capacity_bytes
+        reply.max_entries = self._limits.max_entries
+        return reply
+
+    def _fetch(self, namespace: bytes, tokens: np.ndarray) -> None:
+        """Bring in an entry from disk that stands for more of `tokens` than any here."""
+        if self._store is None:
+            return
+        _, common = self._best(namespace, tokens)
+        stored = self._store.entries(namespace)
+        usable = {usable_tokens(item, tokens): item for item in stored}
+        longest = max(usable, default=0)
+        if longest <= max(common, self._limits.min_tokens - 1):
+            return
+        item = usable[longest]
+        cache = self._store.load(item)
+        if cache is not None:
+            nbytes = sum(part.nbytes for part in cache)
+            entry = Entry(namespace, item.tokens, cache, item.trimmable, nbytes, self._clock())
+            self._entries.append(entry)
+            self.nbytes += nbytes
+            self.shrink(self._limits.capacity_bytes)
+
+    def _best(self, namespace: bytes, tokens: np.ndarray) -> tuple[Entry | None, int]:
+        found, longest = None, 0
+        for entry in self._of(namespace):
+            common = usable_tokens(entry, tokens)
+            if common > longest:
+                found, longest = entry, common
+        return found, longest
+
+    def _covered(self, namespace: bytes, tokens: np.ndarray, *, trimmable: bool) -> bool:
+        """Return whether an entry already gives all of this, and refresh it."""
+        for entry in self._of(namespace):
+            same = len(entry.tokens) == len(tokens)
+            longer = trimmable and entry.trimmable and len(entry.tokens) > len(tokens)
+            if (same or longer) and np.array_equal(entry.tokens[: len(tokens)], tokens):
+                self._touch(entry)
+                return True
+        return False
+
+    def _drop_prefixes(self, newer: Entry) -> None:
+        """Drop what the newer entry gives as well."""
+        for entry in list(self._of(newer.namespace)):
+            shorter = entry.trimmable and len(entry.tokens) < len(newer.tokens)
+            if shorter and np.array_equal(newer.tokens[: len(entry.tokens)], entry.tokens):
+                self._remove(entry)
+
+    def _of(self, namespace: bytes) -> Iterator[Entry]:
+        return (entry for entry in self._entries if entry.namespace == namespace)
+
+    def _touch(self, entry: Entry) -> None:
+        entry.used_s = self._clock()
+        self._entries.remove(entry)
+        self._entries.append(entry)
+
+    def _expire(self) -> None:
+        oldest_s = self._clock() - self._limits.ttl_s
+        while self._entries and self._entries[0].used_s < oldest_s:
+            self._remove(self._entries[0])
+            self.counts.evictions_ttl += 1
+
+    def _remove(self, entry: Entry) -> None:
+        self._entries.remove(entry)
+        self.nbytes -= entry.nbytes
+
+
+def _finite(cache: list[Any]) -> bool:
+    """Evaluate a cache and return whether all its numbers are finite.
+
+    A NaN in an entry would spoil every later answer that begins like it.
+    """
+    arrays = [array for part in cache for array in _arrays(part.state)]
+    sums = [mx.sum(array.astype(mx.float32)) for array in arrays if _is_float(array)]
+    mx.eval(arrays, sums)
+    return bool(mx.all(mx.isfinite(mx.stack(sums))).item()) if sums else True
+
+
+def _arrays(state: Any) -> Iterator[mx.array]:
+    if isinstance(state, mx.array):
+        yield state
+    elif isinstance(state, list | tuple):
+        for item in state:
+            yield from _arrays(item)
+
+
+def _is_float(array: mx.array) -> bool:
+    return bool(mx.issubdtype(array.dtype, mx.floating))
