@@ -17,6 +17,10 @@ import numpy as np
 
 # exp(88.7) is the largest float32: the exponent is cut there, as in llama.cpp's DRY sampler.
 _MAX_LOG = 88.7228391
+_MAX_FLOAT32 = float(np.finfo(np.float32).max)
+# A repetition is followed back no further than its penalty grows; a base near 1 lets it grow for
+# ever, and following thousands of tokens would hold up the whole batch.
+_MAX_EXPONENT = 1024
 
 
 @dataclass(frozen=True)
@@ -133,7 +137,8 @@ def dry_penalties(rule: PenaltyRule, context: Sequence[int]) -> dict[int, float]
     if len(tokens) < 2 or int(tokens[-1]) in rule.dry_breaker_ids:
         return {}
     ends = np.nonzero(tokens[:-1] == tokens[-1])[0]
-    lengths = _match_lengths(tokens, ends, rule.dry_breaker_ids)
+    most = rule.dry_allowed_length + _max_exponent(rule)
+    lengths = _match_lengths(tokens, ends, rule.dry_breaker_ids, most)
     longest: dict[int, int] = {}
     for end, length in zip(ends.tolist(), lengths.tolist(), strict=True):
         follower = int(tokens[end + 1])
@@ -142,11 +147,13 @@ def dry_penalties(rule: PenaltyRule, context: Sequence[int]) -> dict[int, float]
     return {token: _dry_penalty(rule, length) for token, length in longest.items()}
 
 
-def _match_lengths(tokens: np.ndarray, ends: np.ndarray, breakers: frozenset[int]) -> np.ndarray:
-    """Return, per end, how many tokens up to it equal the tail of the context."""
+def _match_lengths(
+    tokens: np.ndarray, ends: np.ndarray, breakers: frozenset[int], most: int
+) -> np.ndarray:
+    """Return, per end, how many tokens up to it equal the tail of the context, up to `most`."""
     lengths = np.ones(len(ends), dtype=np.int64)
     alive = np.arange(len(ends))
-    for back in range(1, len(tokens)):
+    for back in range(1, min(len(tokens), most)):
         wanted = int(tokens[-1 - back])
         places = ends[alive] - back
         alive = alive[(places >= 0) & (tokens[places] == wanted)]
@@ -156,8 +163,13 @@ def _match_lengths(tokens: np.ndarray, ends: np.ndarray, breakers: frozenset[int
     return lengths
 
 
+def _max_exponent(rule: PenaltyRule) -> int:
+    if rule.dry_base <= 1:
+        return 0
+    return min(_MAX_EXPONENT, int(_MAX_LOG / math.log(rule.dry_base)))
+
+
 def _dry_penalty(rule: PenaltyRule, length: int) -> float:
-    exponent = length - rule.dry_allowed_length
-    if rule.dry_base > 1:
-        exponent = min(exponent, int(_MAX_LOG / math.log(rule.dry_base)))
-    return float(rule.dry_multiplier * rule.dry_base**exponent)
+    exponent = min(length - rule.dry_allowed_length, _max_exponent(rule))
+    # At the cap the product may pass what float32 holds.
+    return min(rule.dry_multiplier * rule.dry_base**exponent, _MAX_FLOAT32)
