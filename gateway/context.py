@@ -15,12 +15,17 @@ from shared.settings import GatewaySettings
 
 @dataclass(frozen=True)
 class Context:
-    """Everything a handler may reach."""
+    """Everything a handler may reach.
+
+    Attributes:
+        patience_s: how long an admitted stream may stay without a status line.
+    """
 
     settings: GatewaySettings
     keys: Keys
     registry: Registry
     generator: Generator
+    patience_s: float = 10.0
 
     @property
     def ping_s(self) -> float | None:

@@ -53,7 +53,7 @@ class Run:
         admission, history = self.worker.admission, self.history
         while True:
             ticket = self._ticket = Ticket(
-                self.request, resumed=history.resumed, isolate=history.isolate
+                self.request, resumed=self.request.attempt > 0, isolate=history.isolate
             )
             admission.enqueue(ticket)
             try:
@@ -110,10 +110,6 @@ class Run:
         if self.failure is not None:
             raise self.failure
         log.info("%s: attempt %d: %s", self.request.request_id, box.attempt, failure.code)
-        if self.history.accepted is None and failure.code == "worker_unavailable":
-            # Nothing has run yet. Another replica may take it; nobody waits for this one.
-            self.worker.require_ready()
-            return
         self.history.absorb(box, failure, self._now_s())
 
 

@@ -23,6 +23,7 @@ from shared.pb import text_pb2 as pb
 _LOSSES: Final = frozenset({"worker_unavailable", "engine_failed", "watch_missing"})
 _CHARGES_TO_ISOLATE: Final = 2
 _MOST_RESUMES: Final = 16
+_MOST_LOST_SUBMITS: Final = 2
 
 
 class History:
@@ -36,6 +37,7 @@ class History:
         self._timings = pb.Timings()
         self._charges = 0
         self._resumes = 0
+        self._lost_submits = 0
 
     @property
     def resumed(self) -> bool:
@@ -57,9 +59,7 @@ class History:
         if error.code not in _LOSSES:
             raise error
         if self.accepted is None:
-            # Nothing has run; only a worker that had lost our Watch is worth asking again.
-            if error.code != "watch_missing":
-                raise error
+            self._absorb_submit(error)
             return
         self._token_ids += box.token_ids
         self._add_timings(box, now_s)
@@ -67,6 +67,13 @@ class History:
         self._resumes += 1
         if self._resumes > _MOST_RESUMES:
             raise ServiceError("engine_failed", "The model worker failed too many times.")
+
+    def _absorb_submit(self, error: ServiceError) -> None:
+        """Take in a loss before anything ran: the prompt itself may be what kills workers."""
+        if error.code != "watch_missing":
+            self._lost_submits += 1
+        if self._lost_submits > _MOST_LOST_SUBMITS:
+            raise error
 
     def amend(self, batch: Sequence[pb.Event]) -> Sequence[Item]:
         """Return a batch of events as one uninterrupted attempt would have given it."""

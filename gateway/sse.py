@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import ClassVar, Final, Self
+from typing import Final, Self
 
 from aiohttp import web
 
@@ -27,15 +27,14 @@ class EventStream:
 
     Args:
         ping_s: seconds of silence after which a comment is sent; None for never.
+        patience_s: seconds after which a stream without any bytes is opened by a comment; what
+            fails later is told in the stream.
     """
 
-    # An admitted request that still waits gets its 200 then; what fails later is told in the
-    # stream.
-    PATIENCE_S: ClassVar[float] = 10.0
-
-    def __init__(self, request: web.Request, ping_s: float | None) -> None:
+    def __init__(self, request: web.Request, ping_s: float | None, patience_s: float) -> None:
         self._request = request
         self._ping_s = ping_s
+        self._patience_s = patience_s
         self._response: web.StreamResponse | None = None
         self._opening = asyncio.Lock()
         self._now_s = asyncio.get_running_loop().time
@@ -87,4 +86,4 @@ class EventStream:
                     await asyncio.sleep(min(left_s, self._ping_s or left_s))
 
     def _allowed_silence_s(self) -> float | None:
-        return self._ping_s if self.opened else self.PATIENCE_S
+        return self._ping_s if self.opened else self._patience_s

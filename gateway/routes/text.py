@@ -77,7 +77,7 @@ async def _stream(
     items: AsyncGenerator[Sequence[Item]],
 ) -> web.StreamResponse:
     """Answer with a stream; what fails after the status line is told in the stream."""
-    async with EventStream(request, context.ping_s) as stream:
+    async with EventStream(request, context.ping_s, context.patience_s) as stream:
         try:
             async for batch in items:
                 if data := b"".join(map(feed, batch)):

@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +50,13 @@ class House:
         self.workers += made
         return made[0]
 
-    async def start(self, *, wait: bool = True, **settings: Any) -> None:
+    async def start(self, *, wait: bool = True, patience_s: float = 10.0, **settings: Any) -> None:
         """Start workers and gateway, and wait until all are ready."""
         if not self.workers:
             self.add_worker()
         keys = Keys(settings.get("api_key", ()), ())
-        self.context = make_context(Start(GatewaySettings(**settings), keys, self._entries))
+        context = make_context(Start(GatewaySettings(**settings), keys, self._entries))
+        self.context = replace(context, patience_s=patience_s)
         self._runner = web.AppRunner(
             make_app(self.context), handler_cancellation=True, shutdown_timeout=0.2
         )

@@ -7,7 +7,6 @@ import asyncio
 import openai
 import pytest
 
-from gateway.sse import EventStream
 from tests.contract.house import CHAT, House, body, read_text, until
 
 
@@ -80,10 +79,9 @@ async def test_a_silent_stream_gets_comments(house: House):
 
 
 async def test_the_status_goes_out_after_some_patience_and_failures_follow_in_the_stream(
-    house: House, monkeypatch
+    house: House,
 ):
-    monkeypatch.setattr(EventStream, "PATIENCE_S", 0.1)
-    await house.start()
+    await house.start(patience_s=0.1)
     chunks = [c async for c in house.stream("[accept=0.4] [refuse=invalid_request]")]
     assert chunks[0]["choices"][0]["finish_reason"] == "error"
     assert chunks[0]["error"]["type"] == "invalid_request_error"

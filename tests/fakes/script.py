@@ -6,10 +6,12 @@ the same worker serves a whole test and a worker in another process needs no rem
     tokens=N     end of sequence after N tokens (default 8)
     think=N      the first N tokens are a reasoning block
     tool=N       the last N tokens are the arguments of a tool call
+    big          each token is a kilobyte of text
     hold=N       text is held back for N tokens at a time, ids are not
     prefill=N    steps before the first token
     accept=S     seconds until Submit answers
     refuse=CODE  Submit fails with this code
+    deadly       the worker dies in Submit
     die=N        the worker dies when token N is due, in the first attempt
     poison=N     likewise in every attempt
     raise=N      the step of token N raises, in the first attempt
@@ -84,7 +86,7 @@ class Script:
                 events.append(pb.Event(block_start=self._start(now)))
                 kind = now
             number = zlib.crc32(f"{self.identity}:{position}".encode())
-            text = _WORDS[number % len(_WORDS)]
+            text = _WORDS[number % len(_WORDS)] * (500 if "big" in self.directions else 1)
             held += text
             last = position == self.length - 1
             if self.request.HasField("logprobs"):

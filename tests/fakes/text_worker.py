@@ -86,11 +86,15 @@ class FakeTextWorker(text_pb2_grpc.TextServicer):
         self._batch: list[Sequence] = []
         self._step = 0
         self._stalled = False
+        self._dying: asyncio.Task[None] | None = None
 
     # ------------------------------------------------------------ life
 
     async def start(self) -> None:
         """Listen as a fresh process would: a new instance that knows nobody."""
+        if self._dying is not None:
+            await self._dying
+            self._dying = None
         self._instance = secrets.token_hex(4)
         self.counters = worker_pb2.Counters()
         self._outboxes, self._queue, self._batch = {}, [], []
@@ -125,9 +129,27 @@ class FakeTextWorker(text_pb2_grpc.TextServicer):
         """Sequences that wait."""
         return len(self._queue)
 
+    @property
+    def listening(self) -> bool:
+        """Whether it is alive."""
+        return self._server is not None and not self._dying
+
+    def forget_watches(self) -> None:
+        """Lose every Watch without telling, as a bug or a half-open connection would."""
+        self._outboxes = {}
+
+    def repeat_frame_of_attempt(self, attempt: int) -> None:
+        """Send a token of an attempt that is over."""
+        for sequence in self._batch:
+            frame = pb.StepFrame(step=self._step)
+            out = frame.sequences.add(key=sequence.request.key, attempt=attempt, token_ids=[1])
+            out.events.add(delta=pb.Delta(text="stale"))
+            self._send(sequence.request.gateway_id, frame)
+
     def _close_without_a_word(self) -> None:
         # The task that calls this is among those that stop() cancels.
         self._dying = asyncio.get_running_loop().create_task(self.stop())
+        self._stalled = True
 
     # ------------------------------------------------------------ RPCs
 
@@ -158,6 +180,9 @@ class FakeTextWorker(text_pb2_grpc.TextServicer):
             await abort(context, ServiceError("watch_missing", "There is no Watch."))
         sequence = Sequence(request)
         directions = sequence.script.directions
+        if "deadly" in directions:
+            self._die()
+            await asyncio.sleep(1.0)
         if "accept" in directions:
             await asyncio.sleep(float(directions["accept"]))
         if code := directions.get("refuse"):

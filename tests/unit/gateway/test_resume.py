@@ -52,9 +52,13 @@ def test_a_refusal_is_not_a_loss():
     assert caught.value is error
 
 
-def test_a_request_that_was_never_accepted_is_not_resumed():
-    with pytest.raises(ServiceError):
-        lose(History())
+def test_a_request_that_was_never_accepted_is_tried_three_times():
+    history = History()
+    lose(history)
+    lose(history)
+    with pytest.raises(ServiceError) as caught:
+        lose(history)
+    assert caught.value is LOST
 
 
 def test_a_lost_watch_is_no_reason_to_give_up_before_anything_ran():
