@@ -26,6 +26,9 @@ from shared.fleet import Fleet
 from shared.lifecycle import EXIT_PERMANENT, PermanentError
 
 DEFAULT_CONFIG: Final = Path(__file__).resolve().with_name("mlxcel.toml")
+# Where the processes run: `-m` looks for modules in the working folder first, and a user's may
+# hold a gateway.py of another kind. Every path they get is absolute.
+_ROOT: Final = str(DEFAULT_CONFIG.parent.parent)
 
 _EPILOG: Final = """\
 Without -m and --config the default fleet is served: a small starter model, installed on first
@@ -72,9 +75,9 @@ def run(fleet: Fleet, environ: Mapping[str, str]) -> int:
     bare = resolution.strip(environ)
     manager = Manager(Printer(sys.stdout, colour=sys.stdout.isatty()))
     for item in process.plan(fleet, sys.executable, config):
-        manager.add_process(item.name, item.line, env=bare | {HONCHO_ENV: item.name})
+        manager.add_process(item.name, item.line, env=bare | {HONCHO_ENV: item.name}, cwd=_ROOT)
     announce = [sys.executable, "-m", "deploy.announce", "--config", str(config)]
-    with subprocess.Popen(announce, env=bare, stdin=subprocess.DEVNULL) as announcer:
+    with subprocess.Popen(announce, env=bare, cwd=_ROOT, stdin=subprocess.DEVNULL) as announcer:
         try:
             manager.loop()
         finally:

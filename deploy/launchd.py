@@ -37,18 +37,15 @@ def render(folder: Path, config: Path, logs: Path) -> list[Path]:
     written = []
     for item in process.plan(load_fleet(config), sys.executable, config):
         path = folder / f"{_LABEL}.{item.name}.plist"
-        path.write_bytes(plistlib.dumps(describe(item, config.parent, logs, os.environ)))
+        path.write_bytes(plistlib.dumps(describe(item, logs, os.environ)))
         written.append(path)
     return written
 
 
-def describe(
-    item: process.Process, folder: Path, logs: Path, environ: Mapping[str, str]
-) -> dict[str, Any]:
+def describe(item: process.Process, logs: Path, environ: Mapping[str, str]) -> dict[str, Any]:
     """Return the property list of one process.
 
     Args:
-        folder: to run in.
         logs: folder of the log files.
         environ: where the search path comes from; launchd's own is bare.
     """
@@ -56,7 +53,8 @@ def describe(
     return {
         "Label": f"{_LABEL}.{item.name}",
         "ProgramArguments": list(item.command),
-        "WorkingDirectory": str(folder),
+        # `-m` looks for modules there first.
+        "WorkingDirectory": str(Path(__file__).resolve().parent.parent),
         "EnvironmentVariables": {"PATH": environ.get("PATH", os.defpath), "PYTHONUNBUFFERED": "1"},
         "StandardOutPath": log,
         "StandardErrorPath": log,

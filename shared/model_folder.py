@@ -21,11 +21,20 @@ def find(model: str, folder: Path) -> Path | None:
     """
     if not model:
         raise PermanentError("no model given; use -m FOLDER or set `model` in the fleet file")
-    path = (folder / Path(model).expanduser()).absolute()
+    path = (folder / Path(model).expanduser()).resolve()
     if not path.is_dir():
         if model.count("/") != 1 or model.startswith((".", "/", "~")):
             raise PermanentError(f"model folder {path} does not exist; check -m or `model`")
         return None
+    return check(path)
+
+
+def check(path: Path) -> Path:
+    """Return a folder that holds a model.
+
+    Raises:
+        PermanentError: it holds none.
+    """
     if not (path / "config.json").is_file():
         raise PermanentError(f"{path} has no config.json; it is not an mlx-lm model folder")
     return path

@@ -110,8 +110,15 @@ def model():
 
 @pytest.fixture(scope="module")
 def make_folder(tmp_path_factory):
-    """Make folders with short paths: sockets lie below them."""
-    return lambda: tmp_path_factory.mktemp("s")
+    """Make folders with short paths, as sockets lie below them, to start servers in."""
+
+    def make():
+        folder = tmp_path_factory.mktemp("s")
+        # A user's own, which must not be taken for the package.
+        (folder / "gateway.py").write_text("raise SystemExit('not this one')\n")
+        return folder
+
+    return make
 
 
 @contextmanager

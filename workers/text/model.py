@@ -21,6 +21,7 @@ from mlx.utils import tree_flatten
 from mlx_lm.models.cache import KVCache, make_prompt_cache
 from mlx_lm.utils import get_total_parameters, load_model, load_tokenizer
 
+from shared import model_folder
 from shared.lifecycle import PermanentError
 from shared.pb import worker_pb2
 from shared.settings import TextSettings
@@ -83,16 +84,8 @@ def locate(model: str, folder: Path, settings: TextSettings) -> Path:
     Raises:
         PermanentError: it is not to be had.
     """
-    if not model:
-        raise PermanentError("no model given; use -m FOLDER or set `model` in the fleet file")
-    path = (folder / Path(model).expanduser()).resolve()
-    if not path.is_dir():
-        if model.count("/") != 1 or model.startswith((".", "/", "~")):
-            raise PermanentError(f"model folder {path} does not exist; check -m or `model`")
-        path = _download(model, settings)
-    if not (path / "config.json").is_file():
-        raise PermanentError(f"{path} has no config.json; it is not an mlx-lm model folder")
-    return path
+    found = model_folder.find(model, folder)
+    return found or model_folder.check(_download(model, settings))
 
 
 def _download(name: str, settings: TextSettings) -> Path:

@@ -65,7 +65,7 @@ def test_jobs_get_more_time_to_end_than_the_supervisor_takes(jobs):
 
 def test_search_path_is_handed_on(config, tmp_path):
     item = process.plan(load_fleet(config), sys.executable, config)[0]
-    job = launchd.describe(item, tmp_path, tmp_path, {"PATH": "/opt/bin", "SECRET": "x"})
+    job = launchd.describe(item, tmp_path, {"PATH": "/opt/bin", "SECRET": "x"})
     assert job["EnvironmentVariables"]["PATH"] == "/opt/bin"
     assert "SECRET" not in job["EnvironmentVariables"]
 
