@@ -32,18 +32,20 @@ class Vocabulary:
     """
 
     def __init__(self, tokenizer: Any, size: int) -> None:
-        decoder = _decoder_types(tokenizer)
+        parts = _decoder_parts(tokenizer)
+        decoder = {str(part["type"]) for part in parts}
         added = tokenizer.added_tokens_decoder
         names = tokenizer.convert_ids_to_tokens(list(range(min(len(tokenizer), size))))
         to_bytes = _reader(tokenizer, decoder)
         pieces = [to_bytes(index, name) for index, name in enumerate(names)]
         for index, token in added.items():
-            if index < len(pieces):
+            # Added words of SentencePiece models (runs of spaces, say) are spelled like the others.
+            if index < len(pieces) and (token.special or "ByteLevel" in decoder):
                 pieces[index] = str(token.content).encode()
         pieces.extend(b"" for _ in range(size - len(pieces)))
         self.pieces: Sequence[bytes] = pieces
         self.control_ids = frozenset(i for i, token in added.items() if token.special)
-        self.strips_first_space = "Strip" in decoder
+        self.strips_first_space = any(map(_strips, parts))
 
     def __len__(self) -> int:
         return len(self.pieces)
@@ -53,14 +55,20 @@ class Vocabulary:
         return b"".join(self.pieces[index] for index in ids).decode("utf-8", "replace")
 
 
-def _decoder_types(tokenizer: Any) -> set[str]:
-    """Return the types of the decoder's parts, e.g. {"ByteLevel"} or {"ByteFallback", …}."""
+def _decoder_parts(tokenizer: Any) -> list[dict[str, Any]]:
+    """Return the parts of the decoder in order, e.g. [{"type": "ByteLevel", …}]."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None or backend.decoder is None:
-        return set()
+        return []
     state = json.loads(backend.decoder.__getstate__())
-    parts = state.get("decoders", [state])
-    return {str(part["type"]) for part in parts}
+    return list(state.get("decoders", [state]))
+
+
+def _strips(part: dict[str, Any]) -> bool:
+    """Return whether a part of the decoder drops the space before the first word."""
+    if part["type"] == "Metaspace":
+        return part.get("prepend_scheme") != "never"
+    return part["type"] == "Strip" and part.get("start", 0) > 0
 
 
 def _reader(tokenizer: Any, decoder: set[str]) -> Any:
