@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 _DESCRIBE_TIMEOUT_S: Final = 5.0
 _CANCEL_TIMEOUT_S: Final = 5.0
 _FIRST_PAUSE_S: Final = 0.05
-_LONGEST_PAUSE_S: Final = 1.0
+_LONGEST_PAUSE_S: Final = 0.25
 _DOUBTS: Final = frozenset({"worker_unavailable", "engine_failed", "watch_missing"})
 
 

@@ -33,7 +33,7 @@ CLIENT_OPTIONS: Final[Sequence[tuple[str, int]]] = (
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 1_000),
+    ("grpc.max_reconnect_backoff_ms", 250),
     ("grpc.enable_http_proxy", 0),
 )
 SERVER_OPTIONS: Final[Sequence[tuple[str, int]]] = (
