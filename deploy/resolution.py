@@ -21,8 +21,9 @@ from shared.fleet import Fleet, WorkerEntry, load_fleet
 from shared.settings import WORKER_SETTINGS, GatewaySettings, SupervisorSettings, TextSettings
 
 GROUPS: Final = (GatewaySettings, TextSettings, SupervisorSettings)
-# Settings that name files. A model may also be a name on the hub.
-_PATHS: Final = ("chat_template_file", "api_key_file")
+_PATHS: Final = frozenset(
+    entry.name for group in GROUPS for entry in entries(group) if entry.declaration.is_path
+)
 
 
 def choose(options: argparse.Namespace, environ: Mapping[str, str], default: Path) -> Fleet:
@@ -95,8 +96,8 @@ def _refuse_ambiguous(fleet: Fleet, options: argparse.Namespace) -> None:
 def _place(table: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Return a section in which relative paths have become absolute."""
     placed = dict(table)
-    for name in _PATHS:
-        value = placed.get(name)
+    for name in _PATHS & table.keys():
+        value = table[name]
         if isinstance(value, str) and value:
             placed[name] = _absolute(value, folder)
         elif isinstance(value, list | tuple):

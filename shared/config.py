@@ -37,6 +37,7 @@ class Declaration:
     unit: str
     additive: bool
     secret: bool
+    is_path: bool
     choices: tuple[str, ...]
     parse: Callable[[str], Any] | None
 
@@ -50,6 +51,7 @@ def setting(  # noqa: PLR0913 - a declaration has this many facets
     unit: str = "",
     additive: bool = False,
     secret: bool = False,
+    is_path: bool = False,
     choices: Sequence[str] = (),
     parse: Callable[[str], Any] | None = None,
 ) -> Any:
@@ -63,11 +65,12 @@ def setting(  # noqa: PLR0913 - a declaration has this many facets
         unit: of the value, for the docs.
         additive: flag, environment and file add up (tuples only).
         secret: never printed.
+        is_path: names files; in the fleet file, relative to its folder.
         choices: allowed strings.
         parse: text to value, when the annotation's own reading is not enough.
     """
     declaration = Declaration(
-        help, tuple(flags), tuple(env), unit, additive, secret, tuple(choices), parse
+        help, tuple(flags), tuple(env), unit, additive, secret, is_path, tuple(choices), parse
     )
     return dataclasses.field(default=default, metadata={_META: declaration})
 
@@ -160,7 +163,8 @@ def add_arguments(parser: argparse.ArgumentParser, groups: Iterable[type]) -> No
     """Add the flags of settings groups; a name that several groups share appears once."""
     seen: set[str] = set()
     for group in groups:
-        section = parser.add_argument_group((group.__doc__ or group.__name__).splitlines()[0])
+        title = (group.__doc__ or group.__name__).splitlines()[0].rstrip(".")
+        section = parser.add_argument_group(title)
         for entry in entries(group):
             if entry.name in seen:
                 continue

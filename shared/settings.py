@@ -73,6 +73,7 @@ class GatewaySettings:
         flags=("--api-key-file",),
         env=("LLAMA_ARG_API_KEY_FILE",),
         additive=True,
+        is_path=True,
     )
     strict_model: bool = setting(
         False,
@@ -319,6 +320,7 @@ class TextSettings:
         "Folder in which entries outlive the worker; empty: none.",
         flags=("--prompt-cache-dir",),
         env=("MLXCEL_PROMPT_CACHE_DIR",),
+        is_path=True,
     )
     prompt_cache_dir_bytes: int = setting(
         8 * 1024**3,
@@ -346,6 +348,7 @@ class TextSettings:
         "Jinja file used instead of the model's own chat template.",
         flags=("--chat-template-file",),
         env=("LLAMA_ARG_CHAT_TEMPLATE_FILE",),
+        is_path=True,
     )
     chat_template_kwargs: str = setting(
         "",

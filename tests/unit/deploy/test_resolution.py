@@ -152,6 +152,12 @@ def test_no_setting_of_the_environment_reaches_a_process():
     assert resolution.strip(environ) == {"PATH": os.defpath, "HF_HOME": "/h"}
 
 
+def test_every_setting_that_names_a_file_says_so():
+    for group in resolution.GROUPS:
+        for entry in entries(group):
+            assert entry.declaration.is_path == entry.name.endswith(("_file", "_dir"))
+
+
 def test_help_names_every_flag_and_every_environment_name():
     text = launch.build_parser().format_help()
     for group in resolution.GROUPS:
