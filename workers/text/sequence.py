@@ -102,7 +102,9 @@ class Sequence:
         for token in self.request.forced_ids:
             self.ids.append(token)
             if token not in self.end_ids:
-                self.output.feed(token)
+                # With log-probabilities every token opens the block, shown or not.
+                info = None if self.logprobs is None else pb.TokenInfo(id=token)
+                self.output.feed(token, info)
         reason = self._reason() if self.ids else None
         if self.output.stop_string is not None:
             self.finish(Reason.REASON_STOP)
