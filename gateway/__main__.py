@@ -54,6 +54,8 @@ def main() -> None:
     except (ConfigError, rundir.RunDirectoryError) as failure:
         lifecycle.exit_permanently(str(failure))
     logs.set_up("gateway", start.settings.log_level)
+    # Broken HTTP from a client is no error of ours, and the rim logs what handlers raise.
+    logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
     uvloop.run(serve(start))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any, Final, TypeVar
 
 import msgspec
-from aiohttp import web
+from aiohttp import http_exceptions, web
 
 from shared.errors import ServiceError
 
@@ -29,15 +29,18 @@ async def read_body(request: web.Request, limit_bytes: int) -> bytes:
     """Return the body; a declared or counted size over the limit is refused while reading.
 
     Raises:
-        ServiceError: `payload_too_large`.
+        ServiceError: `payload_too_large`, or `invalid_request` when its coding is broken.
     """
     if (request.content_length or 0) > limit_bytes:
         raise too_large()
     body = bytearray()
-    async for chunk in request.content.iter_any():
-        body += chunk
-        if len(body) > limit_bytes:
-            raise too_large()
+    try:
+        async for chunk in request.content.iter_any():
+            body += chunk
+            if len(body) > limit_bytes:
+                raise too_large()
+    except (web.RequestPayloadError, http_exceptions.HttpProcessingError) as failure:
+        raise ServiceError("invalid_request", "The body's transfer coding is broken.") from failure
     return bytes(body)
 
 

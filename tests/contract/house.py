@@ -38,17 +38,17 @@ class House:
     def worker(self) -> FakeTextWorker:
         return self.workers[0]
 
-    def add_worker(self, name: str = "text", replicas: int = 1, **options: Any) -> FakeTextWorker:
+    def add_worker(self, entry: str = "text", replicas: int = 1, **options: Any) -> FakeTextWorker:
         """Add an entry to the fleet; its workers are started by `start`."""
         index = len(self._entries)
         addresses = tuple(
             f"unix:{self._folder}/w{index}.{replica}.sock" for replica in range(replicas)
         )
-        entry = WorkerEntry(index, name, "text", "", replicas, 0.0, {})
-        self._entries.append((entry, addresses))
-        made = [FakeTextWorker(address, **options) for address in addresses]
-        self.workers += made
-        return made[0]
+        made = WorkerEntry(index, entry, "text", "", replicas, 0.0, {})
+        self._entries.append((made, addresses))
+        workers = [FakeTextWorker(address, **options) for address in addresses]
+        self.workers += workers
+        return workers[0]
 
     async def start(self, *, wait: bool = True, patience_s: float = 10.0, **settings: Any) -> None:
         """Start workers and gateway, and wait until all are ready."""

@@ -15,6 +15,7 @@ async def leave(house: House, prompt: str, ready, **fields) -> None:
     reader, writer = await connect(house, prompt, **fields)
     await until(ready)
     writer.close()
+    await writer.wait_closed()
     del reader
 
 
@@ -129,4 +130,5 @@ async def test_a_client_that_does_not_read_loses_its_request_past_the_limit(hous
     assert b'"finish_reason":"error"' in raw
     assert b"reads the stream too slowly" in raw
     writer.close()
+    await writer.wait_closed()
     await house.idle()

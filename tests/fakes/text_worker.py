@@ -285,8 +285,16 @@ class FakeTextWorker(text_pb2_grpc.TextServicer):
     async def _beat(self) -> None:
         while True:
             await asyncio.sleep(1.0)
-            for gateway_id in list(self._outboxes):
-                self._send(gateway_id, pb.StepFrame(step=self._step, heartbeat=self._heartbeat()))
+            self._send_heartbeats()
+
+    async def heartbeat_now(self) -> None:
+        """Send one out of turn, and give it time to arrive."""
+        self._send_heartbeats()
+        await asyncio.sleep(0.05)
+
+    def _send_heartbeats(self) -> None:
+        for gateway_id in list(self._outboxes):
+            self._send(gateway_id, pb.StepFrame(step=self._step, heartbeat=self._heartbeat()))
 
     def _heartbeat(self) -> worker_pb2.Heartbeat:
         return worker_pb2.Heartbeat(

@@ -1,0 +1,172 @@
+"""Several workers behind one gateway: names, health, models."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.contract.house import House, until
+
+
+async def start_two(house: House, **settings) -> None:
+    house.add_worker("main", name="SmolLM2")
+    house.add_worker("second", name="Qwen")
+    house.workers[1].card.aliases.extend(["qwen3", "small"])
+    await house.start(**settings)
+
+
+@pytest.mark.parametrize(
+    ("model", "served"),
+    [
+        ("SmolLM2", "SmolLM2"),
+        ("main", "SmolLM2"),
+        ("Qwen", "Qwen"),
+        ("qwen3", "Qwen"),
+        ("second", "Qwen"),
+        ("gpt-4o", "SmolLM2"),
+        ("", "SmolLM2"),
+        (None, "SmolLM2"),
+    ],
+)
+async def test_a_model_is_found_by_name_alias_or_worker(house: House, model, served):
+    await start_two(house)
+    answer = await house.answer("x", **({} if model is None else {"model": model}))
+    assert answer["model"] == served
+    counts = [len(worker.submitted) for worker in house.workers]
+    assert counts == ([1, 0] if served == "SmolLM2" else [0, 1])
+
+
+async def test_strict_names_are_refused_unless_known(house: House):
+    await start_two(house, strict_model=True)
+    status, reply = await house.post("x", model="gpt-4o")
+    assert status == 404
+    assert reply["error"]["code"] == "model_not_found"
+    assert "gpt-4o" in reply["error"]["message"]
+    assert (await house.post("x", model="small"))[1]["model"] == "Qwen"
+    assert (await house.post("x"))[1]["model"] == "SmolLM2"
+
+
+async def test_all_models_are_listed(house: House):
+    await start_two(house)
+    for path in ("/v1/models", "/models"):
+        status, reply = await house.get(path)
+        assert status == 200
+        assert reply == {
+            "object": "list",
+            "data": [
+                {"id": name, "object": "model", "created": 1_700_000_000, "owned_by": "user"}
+                for name in ("SmolLM2", "Qwen")
+            ],
+        }
+
+
+async def test_one_worker_away_leaves_the_other_alone(house: House):
+    await start_two(house)
+    await house.workers[1].stop()
+    await until(lambda: house.context.registry.workers[1].state == "down")
+    assert (await house.post("x"))[0] == 200
+    assert (await house.post("x", model="Qwen"))[0] == 503
+    report = await house.health()
+    assert report["status"] == "ok"
+    assert [(row["model"], row["state"]) for row in report["workers"]] == [
+        ("SmolLM2", "ready"),
+        ("Qwen", "down"),
+    ]
+    assert len((await house.get("/v1/models"))[1]["data"]) == 2
+
+
+async def test_health_while_no_model_has_been_loaded_yet(house: House):
+    house.add_worker()
+    house.worker.loading = True
+    await house.start(wait=False)
+    loading = {"status": "loading model", "tool_call_parser": None}
+    for path in ("/", "/health", "/v1/health"):
+        assert await house.get(path) == (503, loading)
+    await house.worker.start()
+    await asyncio.sleep(0.3)
+    assert await house.get("/health") == (503, loading)
+    status, reply = await house.post("x")
+    assert status == 503
+    assert reply["error"] == {"message": "Loading model", "type": "server_busy", "code": None}
+    assert (await house.get("/v1/models"))[1]["data"] == []
+    house.worker.loading = False
+    await until(lambda: house.context.registry.default().state == "ready")
+    assert (await house.get("/health"))[0] == 200
+
+
+async def test_health_of_an_idle_server(house: House):
+    await house.start()
+    await house.answer("x [tokens=5]")
+    await house.worker.heartbeat_now()
+    status, report = await house.get("/health")
+    assert status == 200
+    assert list(report) == [
+        "status",
+        "model",
+        "batch",
+        "observability",
+        "context_size",
+        "tool_call_parser",
+        "workers",
+    ]
+    assert report["status"] == "ok"
+    assert report["model"] == "fake"
+    assert report["batch"] == {"active_sequences": 0, "queue_depth": 0, "max_batch_size": 4}
+    assert report["observability"] == {
+        "sequences_started": 1,
+        "sequences_completed": 1,
+        "total_prefill_tokens": 0,
+        "total_decode_tokens": 5,
+        "decode_steps_processed": 0,
+        "prefill_chunks_processed": 0,
+        "current_batch_size": 0,
+        "cache_pool_active": 0,
+    }
+    assert (report["context_size"], report["tool_call_parser"]) == (4096, "mlxcel")
+
+
+async def test_health_of_a_full_server(house: House):
+    house.add_worker(slots=2)
+    await house.start()
+    busy = [asyncio.create_task(house.text("x [tokens=3000]")) for _ in range(5)]
+    await until(lambda: house.worker.active == 2 and house.worker.queued == 2)
+    await asyncio.sleep(0.05)
+    status, report = await house.get("/health")
+    assert status == 503
+    assert report["status"] == "no slot available"
+    assert report["batch"] == {"active_sequences": 2, "queue_depth": 3, "max_batch_size": 2}
+    assert report["tool_call_parser"] == "mlxcel"
+    for task in busy:
+        task.cancel()
+    await house.idle()
+    assert (await house.get("/health"))[0] == 200
+
+
+async def test_health_of_a_dead_worker_and_its_return(house: House):
+    await house.start()
+    await house.answer("x [tokens=5]")
+    await house.worker.heartbeat_now()
+    await house.worker.stop()
+    await until(lambda: house.context.registry.default().state == "down")
+    assert await house.get("/health") == (
+        503,
+        {"status": "loading model", "tool_call_parser": None},
+    )
+    await house.worker.start()
+    await until(lambda: house.context.registry.default().state == "ready")
+    report = await house.health()
+    assert report["status"] == "ok"
+    # A restarted worker counts from nought, the server does not.
+    assert report["observability"]["total_decode_tokens"] == 5
+
+
+async def test_replicas_share_the_load(house: House):
+    house.add_worker(replicas=2, slots=2)
+    await house.start()
+    tasks = [asyncio.create_task(house.text("x [tokens=300]")) for _ in range(4)]
+    await until(lambda: all(worker.active == 2 for worker in house.workers))
+    report = await house.health()
+    assert report["batch"]["max_batch_size"] == 4
+    assert report["status"] == "no slot available"
+    assert all(await asyncio.gather(*tasks))

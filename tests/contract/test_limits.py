@@ -1,0 +1,166 @@
+"""What is refused at the door: too many requests, wrong keys, wrong paths, bad bodies."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import time
+
+import pytest
+
+from tests.contract.house import CHAT, House, body, until
+
+
+async def test_ten_times_the_queue_is_answered_at_once_or_later_but_always(house: House):
+    house.add_worker(slots=4, step_s=0.001)
+    await house.start(max_queue_depth=8)
+    tasks = [asyncio.create_task(house.post(f"{i} [tokens=20]")) for i in range(12)]
+    await until(lambda: house.context.registry.default().admission.depth == 8)
+    began_s = time.perf_counter()
+    refused = await asyncio.gather(*(house.post("more [tokens=20]") for _ in range(80)))
+    took_s = time.perf_counter() - began_s
+    print(f"{80 / took_s:.0f} refusals per second")
+    replies = [*refused, *await asyncio.gather(*tasks)]
+    statuses = [status for status, _ in replies]
+    assert set(statuses) == {200, 503}
+    assert 12 <= statuses.count(200) < 60
+    for status, reply in replies:
+        if status == 503:
+            assert reply["error"] == {
+                "message": "All slots are busy. Please try again later.",
+                "type": "server_busy",
+                "code": None,
+            }
+    assert (await house.post("after"))[0] == 200
+    await house.idle()
+
+
+async def test_a_busy_server_says_when_to_come_back_also_to_streams(house: House):
+    house.add_worker(slots=1)
+    await house.start(max_queue_depth=1)
+    busy = [asyncio.create_task(house.text("x [tokens=2000]")) for _ in range(2)]
+    await until(lambda: house.context.registry.default().admission.depth == 1)
+    async with house.session.post(CHAT, data=body("x", stream=True)) as reply:
+        assert reply.status == 503
+        assert reply.headers["Retry-After"] == "1"
+        assert reply.headers["Content-Type"] == "application/json"
+    for task in busy:
+        task.cancel()
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "kind"),
+    [
+        ({}, 401, "missing_api_key"),
+        ({"Authorization": "Bearer wrong"}, 401, "invalid_api_key"),
+        ({"Authorization": "Bearer sesame"}, 200, None),
+        ({"Authorization": "sesame"}, 200, None),
+        ({"X-Api-Key": "sesame"}, 200, None),
+    ],
+)
+async def test_keys_open_everything_but_health(house: House, headers, status, kind):
+    await house.start(api_key=("sesame",))
+    assert (await house.get("/v1/models", **headers))[0] == status
+    got, reply = await house.post("x", headers=headers)
+    assert got == status
+    if kind:
+        assert reply["error"]["type"] == kind
+        # An unknown path tells nothing to somebody without a key.
+        assert (await house.get("/nowhere", **headers))[0] == 401
+    for path in ("/", "/health", "/v1/health"):
+        assert (await house.get(path))[0] == 200
+    assert (await house.get("/v1/models?api_key=sesame"))[0] == 401
+
+
+async def test_unknown_paths_and_methods_have_the_same_form(house: House):
+    await house.start()
+    status, reply = await house.get("/v1/nothing")
+    assert (status, reply["error"]["type"]) == (404, "not_found")
+    async with house.session.get(CHAT) as response:
+        assert response.status == 405
+        assert response.headers["Allow"] == "POST"
+        assert (await response.json())["error"]["type"] == "invalid_request_error"
+
+
+async def post_raw(house: House, data, **headers):
+    async with house.session.post(CHAT, data=data, headers=headers) as reply:
+        return reply.status, await reply.json()
+
+
+TOO_LARGE = {
+    "message": "Request body too large.",
+    "type": "invalid_request_error",
+    "code": None,
+}
+
+
+async def test_a_body_over_the_limit_is_refused_by_its_declared_size(house: House):
+    await house.start(max_body_bytes=10_000)
+    status, reply = await post_raw(house, b"x" * 10_001)
+    assert (status, reply["error"]) == (413, TOO_LARGE)
+    assert (await post_raw(house, body("x" * 9_000)))[0] == 200
+
+
+async def test_a_body_over_the_limit_is_refused_while_it_comes(house: House):
+    await house.start(max_body_bytes=10_000)
+    sent = 0
+
+    async def chunks():
+        nonlocal sent
+        for _ in range(1000):
+            sent += 5_000
+            yield b"x" * 5_000
+            await asyncio.sleep(0.001)
+
+    status, reply = await post_raw(house, chunks())
+    assert (status, reply["error"]) == (413, TOO_LARGE)
+    assert sent < 1_000_000
+
+
+async def test_a_compressed_body_is_measured_unpacked(house: House):
+    await house.start(max_body_bytes=10_000)
+    packed = gzip.compress(b" " * 1_000_000)
+    assert len(packed) < 10_000
+    assert (await post_raw(house, packed, **{"Content-Encoding": "gzip"}))[0] == 413
+    packed = gzip.compress(body("hello"))
+    assert (await post_raw(house, packed, **{"Content-Encoding": "gzip"}))[0] == 200
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'"x"',
+        b'{"messages": [{"role": "user", "content": "\xff"}]}',
+        b'{"messages": [{"role": "user", "content": "\\udfff"}]}',
+        b'{"messages": ' + b"[" * 50_000 + b"]" * 50_000 + b"}",
+        b'{"messages": "x"}',
+        b"{}",
+    ],
+)
+async def test_what_is_no_request_is_refused_without_the_worker(house: House, data: bytes):
+    await house.start()
+    status, reply = await post_raw(house, data)
+    assert (status, reply["error"]["type"]) == (400, "invalid_request_error")
+    assert house.worker.submitted == []
+
+
+async def test_any_content_type_is_read_as_json(house: House):
+    await house.start()
+    for kind in ("application/x-www-form-urlencoded", "text/plain"):
+        assert (await post_raw(house, body("x"), **{"Content-Type": kind}))[0] == 200
+
+
+async def test_a_body_that_can_not_be_unpacked_is_the_clients_fault(house: House):
+    await house.start()
+    status, reply = await post_raw(house, b"no gzip at all", **{"Content-Encoding": "gzip"})
+    assert (status, reply["error"]["type"]) == (400, "invalid_request_error")
+
+
+async def test_unknown_fields_are_ignored(house: House):
+    await house.start()
+    answer = await house.answer("x", store=True, something_new={"a": [1]}, metadata={})
+    assert json.dumps(answer)

@@ -1,0 +1,162 @@
+"""A gateway as a process of its own: start, stop, and starts that can't succeed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from shared import lifecycle
+from tests.contract.house import CHAT, body
+
+FLEET = '[[workers]]\nname = "text"\naddress = "unix:{socket}"\n'
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+async def spawn(*arguments: str, **env: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        *arguments,
+        stderr=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, **env},
+    )
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Path:
+    path = tmp_path / "fleet.toml"
+    path.write_text(FLEET.format(socket=tmp_path / "w.sock"))
+    return path
+
+
+async def wait_ready(session: aiohttp.ClientSession) -> None:
+    deadline_s = time.monotonic() + 20
+    while time.monotonic() < deadline_s:
+        try:
+            async with session.get("/health") as reply:
+                if reply.status == 200:
+                    return
+        except aiohttp.ClientError:
+            pass
+        await asyncio.sleep(0.05)
+    raise AssertionError("not ready in time")
+
+
+async def kill(process: asyncio.subprocess.Process) -> str:
+    """End a process; return what it logged."""
+    if process.returncode is None:
+        process.kill()
+    _, err = await process.communicate()
+    return err.decode()
+
+
+@pytest.fixture
+async def running(fleet: Path):
+    """Yield a client of a gateway process, the process, and its worker process."""
+    port = free_port()
+    socket_path = fleet.parent / "w.sock"
+    worker = await spawn("tests.fakes.text_worker", "--address", f"unix:{socket_path}")
+    gateway = await spawn("gateway", "--config", str(fleet), MLXCEL_PORT=str(port))
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+        try:
+            await wait_ready(session)
+            yield session, gateway, worker
+        finally:
+            await kill(gateway)
+            await kill(worker)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_stopping_ends_running_streams_with_an_error_and_is_quick(running, number):
+    session, gateway, _ = running
+    data = body("x [tokens=4000]", stream=True)
+    async with session.post(CHAT, data=data) as reply:
+        await reply.content.readline()
+        began_s = time.monotonic()
+        gateway.send_signal(number)
+        raw = await reply.content.read()
+        assert raw.endswith(b"data: [DONE]\n\n")
+        assert b'"finish_reason":"error"' in raw
+        assert b"shutting down" in raw
+    assert await gateway.wait() == 0
+    assert time.monotonic() - began_s < 2.0
+    log = await kill(gateway)
+    assert "Traceback" not in log
+    assert "Unclosed" not in log
+
+
+async def test_killing_the_worker_leaves_the_gateway_up_and_the_stream_whole(running, fleet):
+    session, _, worker = running
+    async with session.post(CHAT, data=body("x [tokens=200]", seed=1)) as reply:
+        wanted = (await reply.json())["choices"]
+    asking = asyncio.create_task(session.post(CHAT, data=body("x [tokens=200]", seed=1)))
+    await asyncio.sleep(0.2)
+    worker.kill()
+    await worker.wait()
+    await asyncio.sleep(0.1)
+    async with session.get("/health") as reply:
+        assert reply.status == 503
+    async with session.post(CHAT, data=body("x")) as reply:
+        assert reply.status == 503
+        assert (await reply.json())["error"]["type"] == "server_error"
+    again = await spawn("tests.fakes.text_worker", "--address", f"unix:{fleet.parent / 'w.sock'}")
+    try:
+        reply = await asyncio.wait_for(asking, 20)
+        assert reply.status == 200
+        assert (await reply.json())["choices"] == wanted
+    finally:
+        await kill(again)
+
+
+async def one_line_exit(*arguments: str, **env: str) -> str:
+    """Return the only line of a process that gives up for good."""
+    process = await spawn("gateway", *arguments, **env)
+    out, err = await asyncio.wait_for(process.communicate(), 20)
+    assert process.returncode == lifecycle.EXIT_PERMANENT
+    assert out == b""
+    lines = [line for line in err.decode().splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1
+    assert "Traceback" not in err.decode()
+    return lines[0]
+
+
+async def test_a_port_in_use_is_told_in_one_line(fleet: Path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        line = await one_line_exit("--config", str(fleet), "--port", str(port))
+    assert f"port {port} is in use" in line
+    assert "--port" in line
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        (["--port", "http"], "'http' is not a whole number"),
+        (["--sse-ping-interval", "0"], "--sse-ping-interval"),
+        (["--api-key", ""], "holds no key"),
+        (["--api-key-file", "missing"], "missing"),
+        (["--host", "256.0.0.1"], "256.0.0.1"),
+    ],
+)
+async def test_settings_that_can_not_work_are_told_in_one_line(fleet: Path, flags, text):
+    assert text in await one_line_exit("--config", str(fleet), *flags, MLXCEL_PORT="0")
+
+
+async def test_a_missing_fleet_file_is_told_in_one_line(tmp_path: Path):
+    assert "no such file" in await one_line_exit("--config", str(tmp_path / "no.toml"))
