@@ -282,11 +282,9 @@ class Engine:
             if victim.ended:
                 return
             self._batch.take(victim)
-        else:
-            self._scheduler.prefilling.remove(victim)
         if spills:
             self._reuse.spill(victim)
-        self._scheduler.waiting.append(victim)
+        self._scheduler.put_back(victim)
         self.counters.preemptions += 1
 
     def _emit(self) -> None:

@@ -84,7 +84,9 @@ class Scheduler:
         return min(self.waiting, key=self._turn, default=None)
 
     def _turn(self, sequence: Sequence) -> tuple[int, int]:
-        risen = int((self._clock() - sequence.queued_s) / AGING_S)
+        """Return class and arrival; only waiting raises the class, holding a slot does not."""
+        until_s = self._clock() if sequence.slot_s is None else sequence.slot_s
+        risen = int((until_s - sequence.queued_s - sequence.ran_s) / AGING_S)
         return max(common_pb2.PRIORITY_HIGH, sequence.priority - risen), sequence.request.arrival_ns
 
     def admit(self, decoding: list[Sequence]) -> list[Sequence]:
@@ -98,13 +100,24 @@ class Scheduler:
                 break
             self.waiting.remove(sequence)
             self.prefilling.append(sequence)
+            sequence.slot_s = self._clock()
             admitted.append(sequence)
         return admitted
+
+    def put_back(self, sequence: Sequence) -> None:
+        """Let a sequence that has lost its slot wait for another."""
+        if sequence.slot_s is not None:
+            sequence.ran_s += self._clock() - sequence.slot_s
+            sequence.slot_s = None
+        if sequence in self.prefilling:
+            self.prefilling.remove(sequence)
+        self.waiting.append(sequence)
 
     def victim(self, decoding: list[Sequence]) -> Sequence | None:
         """Return the sequence that must make room, if one must.
 
-        All slots are busy and a high request waits: the youngest low one gives way.
+        All slots are busy and a high request waits: the youngest low one gives way, unless it
+        has waited so long that it would be let in again before the high one.
         """
         first = self.next_waiting()
         held = [*decoding, *self.prefilling]
@@ -115,7 +128,12 @@ class Scheduler:
             return None
         if first.priority != common_pb2.PRIORITY_HIGH:
             return None
-        low = [sequence for sequence in held if sequence.priority == common_pb2.PRIORITY_LOW]
+        low = [
+            sequence
+            for sequence in held
+            if sequence.priority == common_pb2.PRIORITY_LOW
+            and self._turn(sequence) > self._turn(first)
+        ]
         return max(low, key=lambda sequence: sequence.request.arrival_ns, default=None)
 
     def overrun(self, decoding: list[Sequence]) -> Sequence | None:

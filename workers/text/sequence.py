@@ -38,6 +38,8 @@ class Sequence:
         namespace: key of the prompt cache; None when the request must not touch it.
         snapshots: prompt positions worth keeping where a cache can't be trimmed.
         logprobs: alternatives per token to report; None when not asked for.
+        slot_s: when it got the slot it holds; None while it waits.
+        ran_s: for how long it held earlier ones.
         ended: set once nothing more comes of it.
         completed: set once it has ended well.
     """
@@ -56,6 +58,8 @@ class Sequence:
     snapshots: tuple[int, ...] = ()
     logprobs: int | None = None
     queued_s: float = field(default_factory=time.monotonic)
+    slot_s: float | None = None
+    ran_s: float = 0.0
 
     ids: list[int] = field(default_factory=list)
     fed_tokens: int = 0

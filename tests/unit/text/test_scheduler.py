@@ -1,0 +1,363 @@
+"""Who runs next: classes, arrival, aging, slots, memory, and who must make room."""
+
+from __future__ import annotations
+
+import math
+
+import mlx.core as mx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.text import tiny_tokenizer
+from tests.unit.text.request import BYTES_PER_TOKEN, HIGH, LOW, NORMAL, make_waiting
+from workers.text.footprint import GROWTH_TOKENS, Footprint
+from workers.text.scheduler import AGING_S, MIN_CHUNK_TOKENS, MemoryPlan, Scheduler
+from workers.text.vocabulary import Vocabulary
+
+VOCABULARY = Vocabulary(tiny_tokenizer.byte_level(), 259)
+ROOMY = 10**9
+
+
+class Clock:
+    """Seconds that pass when told to."""
+
+    def __init__(self):
+        self.now_s = 1000.0
+
+    def __call__(self):
+        return self.now_s
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+def make_scheduler(clock, slots=2, *, budget_bytes=ROOMY, chunk_tokens=512, preempts=True):
+    plan = MemoryPlan(Footprint(((BYTES_PER_TOKEN, math.inf),), 0), budget_bytes)
+    return Scheduler(slots, chunk_tokens, plan, clock, preempts=preempts)
+
+
+def enqueue(scheduler, priority=NORMAL, **values):
+    """Queue a sequence that arrives now."""
+    values.setdefault("queued_s", scheduler._clock())
+    sequence = make_waiting(VOCABULARY, priority, **values)
+    scheduler.waiting.append(sequence)
+    return sequence
+
+
+def feed(*sequences):
+    """Say that prompts are fed: their first token is at hand."""
+    for sequence in sequences:
+        sequence.pending = mx.array([0])
+
+
+def drain(scheduler):
+    """Return all that wait in the order of their turns, one slot at a time."""
+    order = []
+    while scheduler.waiting:
+        (sequence,) = scheduler.admit([])
+        scheduler.prefilling.clear()
+        order.append(sequence)
+    return order
+
+
+# -------------------------------------------------------------------------- order
+
+
+def test_inside_a_class_the_first_to_arrive_goes_first(clock):
+    scheduler = make_scheduler(clock, slots=1)
+    sequences = [enqueue(scheduler) for _ in range(5)]
+    scheduler.waiting.reverse()
+    assert drain(scheduler) == sequences
+
+
+def test_higher_classes_go_first_and_no_class_is_normal(clock):
+    scheduler = make_scheduler(clock, slots=1)
+    low, plain, normal, high = (enqueue(scheduler, p) for p in (LOW, 0, NORMAL, HIGH))
+    assert drain(scheduler) == [high, plain, normal, low]
+
+
+@pytest.mark.parametrize(
+    ("waited_s", "order"),
+    [
+        (0.0, ["high", "normal", "low"]),
+        (AGING_S * 0.99, ["high", "normal", "low"]),
+        # One class up, and older than what is there.
+        (AGING_S, ["high", "low", "normal"]),
+        (AGING_S * 2, ["low", "high", "normal"]),
+        (AGING_S * 50, ["low", "high", "normal"]),
+    ],
+)
+def test_who_waits_long_rises_class_by_class(clock, waited_s, order):
+    scheduler = make_scheduler(clock, slots=1)
+    names = {id(enqueue(scheduler, LOW)): "low"}
+    clock.now_s += waited_s
+    names[id(enqueue(scheduler, NORMAL))] = "normal"
+    names[id(enqueue(scheduler, HIGH))] = "high"
+    assert [names[id(sequence)] for sequence in drain(scheduler)] == order
+
+
+def test_a_low_request_gets_its_turn_in_a_flood_of_high_ones(clock):
+    scheduler = make_scheduler(clock, slots=1)
+    low = enqueue(scheduler, LOW)
+    for _ in range(100):
+        clock.now_s += 1
+        enqueue(scheduler, HIGH)
+        enqueue(scheduler, HIGH)
+        (admitted,) = scheduler.admit([])
+        scheduler.prefilling.clear()
+        if admitted is low:
+            break
+    assert admitted is low
+    assert clock.now_s <= 1000 + 2 * AGING_S
+
+
+# -------------------------------------------------------------------------- slots
+
+
+def test_slots_are_filled_in_order_and_no_further(clock):
+    scheduler = make_scheduler(clock, slots=3)
+    sequences = [enqueue(scheduler) for _ in range(5)]
+    decoding = [make_waiting(VOCABULARY)]
+    assert scheduler.admit(decoding) == sequences[:2]
+    assert scheduler.prefilling == sequences[:2]
+    assert scheduler.waiting == sequences[2:]
+    assert scheduler.admit(decoding) == []
+    assert scheduler.admit([]) == sequences[2:3]
+
+
+def test_a_suspect_runs_alone(clock):
+    scheduler = make_scheduler(clock, slots=4)
+    first = enqueue(scheduler)
+    suspect = enqueue(scheduler, isolate=True)
+    last = enqueue(scheduler)
+    assert scheduler.admit([]) == [first]
+    # It holds up who comes after it, and is held up by who runs.
+    assert scheduler.admit([first]) == []
+    scheduler.prefilling.clear()
+    assert scheduler.admit([]) == [suspect]
+    assert scheduler.admit([]) == []
+    scheduler.prefilling.clear()
+    assert scheduler.admit([suspect]) == []
+    assert scheduler.admit([]) == [last]
+
+
+def test_what_has_ended_leaves_the_queues(clock):
+    scheduler = make_scheduler(clock, slots=1)
+    running, gone, waiting = (enqueue(scheduler) for _ in range(3))
+    scheduler.admit([])
+    gone.cancel()
+    assert scheduler.drop_ended() == [gone]
+    running.cancel()
+    assert scheduler.drop_ended() == [running]
+    assert (scheduler.prefilling, scheduler.waiting) == ([], [waiting])
+
+
+def test_fed_prompts_leave_for_the_batch(clock):
+    scheduler = make_scheduler(clock, slots=3)
+    one, two, three = (enqueue(scheduler) for _ in range(3))
+    scheduler.admit([])
+    feed(one, three)
+    assert scheduler.take_fed() == [one, three]
+    assert scheduler.prefilling == [two]
+    assert scheduler.take_fed() == []
+
+
+# ------------------------------------------------------------------------- memory
+
+
+def test_a_sequence_waits_for_memory_and_holds_up_those_behind_it(clock):
+    page = GROWTH_TOKENS * BYTES_PER_TOKEN
+    scheduler = make_scheduler(clock, slots=4, budget_bytes=3 * page)
+    small = enqueue(scheduler)
+    large = enqueue(scheduler, max_tokens=GROWTH_TOKENS * 2)
+    small_again = enqueue(scheduler)
+    assert scheduler.admit([]) == [small]
+    scheduler.prefilling.clear()
+    # Alone it fits, whatever the estimate says.
+    assert scheduler.admit([]) == [large]
+    assert scheduler.admit([]) == []
+    scheduler.prefilling.clear()
+    assert scheduler.admit([small]) == [small_again]
+
+
+def test_an_answer_without_a_limit_grows_until_somebody_must_make_room(clock):
+    page = GROWTH_TOKENS * BYTES_PER_TOKEN
+    scheduler = make_scheduler(clock, slots=4, budget_bytes=3 * page)
+    old, young_high, young_low = (
+        make_waiting(VOCABULARY, priority, max_tokens=GROWTH_TOKENS - 3)
+        for priority in (NORMAL, HIGH, LOW)
+    )
+    rows = [old, young_high, young_low]
+    assert scheduler.overrun(rows) is None
+    old.ids = [5] * (GROWTH_TOKENS - 3)
+    assert scheduler.overrun(rows) is young_low
+    assert old.reserved_tokens == 2 * GROWTH_TOKENS
+    assert scheduler.overrun([old, young_high]) is None
+    assert scheduler.overrun([old]) is None
+
+
+# --------------------------------------------------------------------- preemption
+
+
+def test_the_youngest_low_sequence_makes_room_for_a_high_one(clock):
+    scheduler = make_scheduler(clock, slots=3)
+    old, young = make_waiting(VOCABULARY, LOW), make_waiting(VOCABULARY, LOW)
+    rows = [young, old, make_waiting(VOCABULARY, NORMAL)]
+    for sequence in rows:
+        sequence.queued_s = clock.now_s
+    assert scheduler.victim(rows) is None
+    enqueue(scheduler, NORMAL)
+    assert scheduler.victim(rows) is None
+    enqueue(scheduler, HIGH)
+    assert scheduler.victim(rows) is young
+    assert scheduler.victim(rows[1:]) is None, "a slot is free"
+    assert scheduler.victim([rows[2]] * 3) is None, "nobody is low"
+
+
+def test_a_low_sequence_that_still_prefills_makes_room_too(clock):
+    scheduler = make_scheduler(clock, slots=1)
+    low = enqueue(scheduler, LOW)
+    scheduler.admit([])
+    enqueue(scheduler, HIGH)
+    assert scheduler.victim([]) is low
+
+
+def test_a_high_sequence_short_of_memory_takes_a_low_ones(clock):
+    page = GROWTH_TOKENS * BYTES_PER_TOKEN
+    scheduler = make_scheduler(clock, slots=4, budget_bytes=2 * page)
+    low = make_waiting(VOCABULARY, LOW, queued_s=clock.now_s)
+    enqueue(scheduler, HIGH)
+    assert scheduler.victim([low]) is None
+    scheduler.waiting.clear()
+    enqueue(scheduler, HIGH, max_tokens=GROWTH_TOKENS + 1)
+    assert scheduler.victim([low]) is low
+
+
+def test_nobody_is_taken_out_when_preemption_is_off(clock):
+    scheduler = make_scheduler(clock, slots=1, preempts=False)
+    enqueue(scheduler, HIGH)
+    assert scheduler.victim([make_waiting(VOCABULARY, LOW, queued_s=clock.now_s)]) is None
+
+
+def test_a_low_sequence_does_not_rise_while_it_runs(clock):
+    """However long its answer has taken, it has not waited: a high one still gets its slot."""
+    scheduler = make_scheduler(clock, slots=1)
+    low = enqueue(scheduler, LOW)
+    scheduler.admit([])
+    scheduler.prefilling.clear()
+    clock.now_s += AGING_S * 10
+    high = enqueue(scheduler, HIGH)
+    assert scheduler.victim([low]) is low
+    scheduler.put_back(low)
+    assert scheduler.admit([]) == [high]
+
+
+def test_a_low_sequence_that_waited_its_turn_keeps_its_slot(clock):
+    """Preempted again at once, it would never get on."""
+    scheduler = make_scheduler(clock, slots=1)
+    low = enqueue(scheduler, LOW)
+    clock.now_s += AGING_S * 2
+    enqueue(scheduler, HIGH)
+    assert scheduler.admit([]) == [low]
+    assert scheduler.victim([]) is None
+
+
+def test_waiting_adds_up_over_preemptions(clock):
+    scheduler = make_scheduler(clock, slots=1)
+    low = enqueue(scheduler, LOW)
+    for _ in range(4):
+        clock.now_s += AGING_S / 2
+        scheduler.admit([])
+        clock.now_s += AGING_S * 7
+        scheduler.put_back(low)
+        assert scheduler.prefilling == []
+    enqueue(scheduler, HIGH)
+    assert scheduler.admit([]) == [low]
+
+
+ages = st.integers(0, 100)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from([HIGH, NORMAL, LOW]), ages), max_size=5),
+    st.lists(st.tuples(st.sampled_from([NORMAL, LOW]), ages, ages), min_size=2, max_size=2),
+)
+def test_who_made_room_is_never_let_in_before_the_one_it_made_room_for(waiting, running):
+    """Else the two would trade places for ever, and neither would get a token."""
+    clock = Clock()
+    scheduler = make_scheduler(clock, slots=2)
+    rows = []
+    for priority, waited_s, ran_s in running:
+        row = make_waiting(VOCABULARY, priority, queued_s=clock.now_s - waited_s - ran_s)
+        row.slot_s = clock.now_s - ran_s
+        rows.append(row)
+    for priority, age_s in waiting:
+        enqueue(scheduler, priority, queued_s=clock.now_s - age_s)
+    first, victim = scheduler.next_waiting(), scheduler.victim(rows)
+    if victim is not None:
+        rows.remove(victim)
+        scheduler.put_back(victim)
+        assert scheduler.admit(rows) == [first]
+        assert scheduler.victim(rows) is not first
+
+
+# ------------------------------------------------------------------------- chunks
+
+
+def test_a_chunk_is_whole_while_nobody_decodes(clock):
+    assert make_scheduler(clock).chunk_tokens(0.01, 500.0, decoding=False) == 512
+
+
+def test_a_chunk_takes_little_more_than_a_step_while_others_decode(clock):
+    scheduler = make_scheduler(clock)
+    for step_s in (0.005, 0.02, 0.1):
+        for tokens_per_s in (200.0, 1000.0, 5000.0):
+            tokens = scheduler.chunk_tokens(step_s, tokens_per_s, decoding=True)
+            assert MIN_CHUNK_TOKENS <= tokens <= 512
+            assert tokens <= max(MIN_CHUNK_TOKENS, 1.5 * step_s * tokens_per_s)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(0, 1e4), st.floats(0, 1e9), st.integers(1, 4096))
+def test_a_chunk_is_bounded_whatever_was_measured(step_s, tokens_per_s, chunk_tokens):
+    scheduler = make_scheduler(Clock(), chunk_tokens=chunk_tokens)
+    tokens = scheduler.chunk_tokens(step_s, tokens_per_s, decoding=True)
+    assert 1 <= tokens <= max(MIN_CHUNK_TOKENS, chunk_tokens)
+
+
+def test_prompts_of_a_class_take_turns_of_bounded_length(clock):
+    scheduler = make_scheduler(clock, slots=3)
+    sequences = [enqueue(scheduler) for _ in range(3)]
+    scheduler.admit([])
+    turns = [scheduler.turn(512) for _ in range(6)]
+    assert [sequence for sequence, _ in turns] == sequences * 2
+    assert len({tokens for _, tokens in turns}) == 1
+    assert turns[0][1] < 512
+
+
+def test_a_higher_class_is_prefilled_first_and_a_prompt_alone_gets_the_whole_budget(clock):
+    scheduler = make_scheduler(clock, slots=3)
+    normal, high = enqueue(scheduler, NORMAL), enqueue(scheduler, HIGH)
+    scheduler.admit([])
+    assert scheduler.turn(512) == (high, 512)
+    assert scheduler.turn(512) == (high, 512)
+    feed(high)
+    assert scheduler.turn(512) == (normal, 512)
+    assert scheduler.turn(0) is None
+    feed(normal)
+    assert scheduler.turn(512) is None
+
+
+def test_a_short_prompt_is_not_held_up_by_a_long_one(clock):
+    scheduler = make_scheduler(clock, slots=2)
+    long, short = enqueue(scheduler), enqueue(scheduler)
+    scheduler.admit([])
+    left = {id(long): 5000, id(short): 40}
+    for _ in range(2):
+        sequence, tokens = scheduler.turn(512)
+        left[id(sequence)] -= tokens
+    assert left[id(short)] <= 0
