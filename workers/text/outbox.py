@@ -44,6 +44,7 @@ class Mail:
     def close(self, reason: str) -> None:
         """End the stream; what waits is dropped."""
         self.closed = self.closed or reason
+        self._frame, self._bytes = pb.StepFrame(), 0
         self._news.set()
 
     async def take(self, timeout_s: float) -> pb.StepFrame:
