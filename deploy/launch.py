@@ -29,6 +29,8 @@ DEFAULT_CONFIG: Final = Path(__file__).resolve().with_name("mlxcel.toml")
 # Where the processes run: `-m` looks for modules in the working folder first, and a user's may
 # hold a gateway.py of another kind. Every path they get is absolute.
 _ROOT: Final = str(DEFAULT_CONFIG.parent.parent)
+# A server that has just been stopped may need this long to be gone.
+_LOCK_TIMEOUT_S: Final = 2.0
 
 _EPILOG: Final = """\
 Without -m and --config the default fleet is served: a small starter model, installed on first
@@ -69,8 +71,17 @@ def prepare(options: argparse.Namespace, environ: Mapping[str, str]) -> Fleet:
 
 
 def run(fleet: Fleet, environ: Mapping[str, str]) -> int:
-    """Run a settled fleet until it is stopped; return the exit code of this process."""
-    config = rundir.open_run_directory(fleet.gateway["port"]) / "fleet.toml"
+    """Run a settled fleet until it is stopped; return the exit code of this process.
+
+    Raises:
+        PermanentError: another one got there first.
+    """
+    port = fleet.gateway["port"]
+    folder = rundir.open_run_directory(port)
+    # Of two that start in the same moment, one must not take the other's fleet file away.
+    if not rundir.Lock(folder / "launch.lock").acquire(_LOCK_TIMEOUT_S):
+        raise PermanentError(preflight.say_running(port))
+    config = folder / "fleet.toml"
     resolution.write_private(config, resolution.render(fleet))
     bare = resolution.strip(environ)
     manager = Manager(Printer(sys.stdout, colour=sys.stdout.isatty()))

@@ -42,9 +42,14 @@ def check_port(host: str, port: int) -> None:
 def _explain(failure: OSError, host: str, port: int) -> str:
     if failure.errno == errno.EADDRINUSE:
         if is_ours(port):
-            return f"mlxcel-server already runs on port {port}; stop it, or choose another port"
+            return say_running(port)
         return f"port {port} is in use by another program; choose another port"
     return f"can't listen on {host} port {port}: {failure.strerror}"
+
+
+def say_running(port: int) -> str:
+    """Return the line for a server that is there already."""
+    return f"mlxcel-server already runs on port {port}; stop it, or choose another port"
 
 
 def is_ours(port: int) -> bool:

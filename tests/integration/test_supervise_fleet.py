@@ -172,6 +172,27 @@ def test_a_second_start_on_the_port_says_so_and_leaves_the_first_alone(lasting, 
     assert lasting.ask("/health")[0] == 200
 
 
+def test_of_two_starts_at_once_one_serves(make_folder, model):
+    folder = make_folder()
+    first = Server(folder, "-m", str(model))
+    second = Server(folder, "-m", str(model), port=first.port)
+    try:
+        loser, winner = wait_for(
+            lambda: (
+                (first.process.poll() is not None and (first, second))
+                or (second.process.poll() is not None and (second, first))
+            )
+        )
+        assert loser.process.returncode == EXIT_PERMANENT
+        assert "error: " in loser.log.read_text()
+        winner.wait_until_ready()
+        assert (winner.run_directory / "fleet.toml").exists()
+        assert len(winner.find("workers.text")) == 1
+    finally:
+        first.close()
+        second.close()
+
+
 @pytest.mark.parametrize(
     ("name", "module", "unanswered"),
     [("gateway", "gateway", {0}), ("text", "workers.text", {503})],
