@@ -92,6 +92,12 @@ class Intake:
             )
         if request.chat.tools:
             raise ServiceError("not_supported", "Tools are not supported by this worker.", "tools")
+        if any(part.HasField("media") for m in request.chat.messages for part in m.parts):
+            raise ServiceError("not_supported", "This model reads text only.", "messages")
+        if request.logprobs.post_sampling:
+            raise ServiceError(
+                "not_supported", "Probabilities after sampling are not supported by this worker."
+            )
         stops = request.stop.strings
         if len(stops) > _MAX_STOP_STRINGS or sum(map(len, stops)) > _MAX_STOP_CHARACTERS:
             raise ServiceError(
