@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from jinja2.exceptions import TemplateError
+from transformers.utils import chat_template_utils
 
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
@@ -20,6 +21,17 @@ from shared.pb import text_pb2 as pb
 # transformers renders inside jinja2's sandbox, but a template can still loop: what it makes of a
 # conversation is never longer than this many times the conversation itself, plus a page.
 _MAX_PROMPT_CHARACTERS = 64 * 1024 * 1024
+
+# What a template raises that can't do with a conversation what it means to.
+_REFUSALS = (
+    TemplateError,
+    TypeError,
+    ValueError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+)
 
 
 class Prompter:
@@ -35,7 +47,7 @@ class Prompter:
         self, tokenizer: Any, template: str | None, template_kwargs: Mapping[str, Any]
     ) -> None:
         self._tokenizer = tokenizer
-        self._template = template or tokenizer.chat_template
+        self._template = template or _own_template(tokenizer)
         self._template_kwargs = dict(template_kwargs)
 
     @property
@@ -65,9 +77,12 @@ class Prompter:
         kind = request.WhichOneof("prompt")
         if kind == "tokens":
             return list(request.tokens.ids)
-        # A template writes its own begin-of-sequence token; raw text gets the tokenizer's.
-        special = kind == "text"
-        return list(self._tokenizer.encode(self.render(request), add_special_tokens=special))
+        text = self.render(request)
+        # A template writes its own begin-of-sequence token; raw text gets the tokenizer's, unless
+        # it begins with it: many clients send what a template gave.
+        begun = bool(self._tokenizer.bos_token) and text.startswith(self._tokenizer.bos_token)
+        special = kind == "text" and not begun
+        return list(self._tokenizer.encode(text, add_special_tokens=special))
 
     def namespace(self, request: pb.GenerateRequest) -> bytes:
         """Return what two requests must share, besides tokens, to share keys and values.
@@ -97,6 +112,7 @@ class Prompter:
                 "The model has no chat template; use /v1/completions or --chat-template-file.",
             )
         try:
+            _set_clock(self._template, chat.template_time_unix_s)
             text = self._tokenizer.apply_chat_template(
                 [_to_template(message) for message in chat.messages],
                 tools=[json.loads(tool.json) for tool in _rendered_tools(chat)] or None,
@@ -106,7 +122,7 @@ class Prompter:
                 continue_final_message=not chat.add_generation_prompt,
                 **self._variables(request),
             )
-        except (TemplateError, TypeError, ValueError, KeyError, IndexError, AttributeError) as why:
+        except _REFUSALS as why:
             reason = (str(why).strip().splitlines() or [type(why).__name__])[0][:200]
             raise ServiceError(
                 "invalid_request", f"The chat template refuses these messages: {reason}", "messages"
@@ -125,10 +141,24 @@ class Prompter:
             values["reasoning_effort"] = reasoning.effort
         if chat.template_kwargs_json:
             values.update(json.loads(chat.template_kwargs_json))
-        # The gateway's clock, so that a resumed request renders the same prompt.
-        moment = datetime.fromtimestamp(chat.template_time_unix_s, UTC).astimezone()
-        values["strftime_now"] = moment.strftime
         return values
+
+
+def _own_template(tokenizer: Any) -> str | None:
+    """Return the template of a checkpoint; of several, the one for plain conversations."""
+    template = tokenizer.chat_template
+    return template.get("default") if isinstance(template, dict) else template
+
+
+def _set_clock(template: str, unix_s: int) -> None:
+    """Let a template's `strftime_now` show the request's time: a resume renders the same prompt.
+
+    transformers turns functions among the variables into text, so the clock is set on the
+    compiled template, which it keeps for the next rendering. There is one render thread.
+    """
+    moment = datetime.fromtimestamp(unix_s, UTC).astimezone()
+    compiled = chat_template_utils._compile_jinja_template(template)  # noqa: SLF001
+    compiled.globals["strftime_now"] = moment.strftime
 
 
 def _rendered_tools(chat: pb.ChatPrompt) -> Iterable[pb.Tool]:
