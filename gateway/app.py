@@ -16,7 +16,7 @@ from aiohttp import web
 from gateway.context import CONTEXT, Context
 from gateway.dialects.base import ErrorDialect
 from gateway.dialects.openai import errors as openai_errors
-from gateway.routes import health, models, text
+from gateway.routes import cache, health, models, slots, text
 from gateway.routes.route import Handler
 from shared.errors import ServiceError
 
@@ -37,7 +37,8 @@ def make_app(context: Context) -> web.Application:
     app = web.Application(middlewares=[rim], client_max_size=0)
     app[CONTEXT] = context
     app[_OWNERS] = {}
-    for route in (*text.routes(), *models.routes(), *health.routes()):
+    modules = (text, models, health, cache, slots)
+    for route in (route for module in modules for route in module.routes()):
         app.router.add_route(route.method, route.path, route.handler)
         app[_OWNERS][route.path] = route.dialect
     return app

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from gateway.admission import Admission
 from gateway.replica import Replica, State
+from gateway.text_client import TextClient
 from shared.errors import ServiceError
 from shared.fleet import WorkerEntry
 from shared.pb import worker_pb2
@@ -45,6 +46,10 @@ class Worker:
             yield self.card.name
             yield from self.card.aliases
         yield self.entry.name
+
+    def clients(self) -> Sequence[TextClient]:
+        """Return the way to each replica that is ready."""
+        return [replica.client for replica in self.replicas if replica.ready]
 
     def require_ready(self) -> worker_pb2.ModelCard:
         """Return the card of a worker that takes requests now.

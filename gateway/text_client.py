@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol, TypeVar
 
 import grpc.aio
 
@@ -21,9 +22,12 @@ from shared.pb import text_pb2 as pb
 from shared.pb import text_pb2_grpc, worker_pb2
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 _DESCRIBE_TIMEOUT_S: Final = 5.0
 _CANCEL_TIMEOUT_S: Final = 5.0
+# Some questions are answered by the engine, between two steps.
+_ASK_TIMEOUT_S: Final = 30.0
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 0.25
 _DOUBTS: Final = frozenset({"worker_unavailable", "engine_failed", "watch_missing"})
@@ -117,6 +121,36 @@ class TextClient:
             if error.code == "watch_missing":
                 self._reopen_watch()
             raise error from None
+
+    async def cache_stats(self) -> pb.CacheStatsReply:
+        """Return what the worker's prompt cache holds.
+
+        Raises:
+            ServiceError: it can't be reached, or does not answer in time.
+        """
+        return await self._ask(self._stub.CacheStats, pb.CacheStatsRequest())
+
+    async def cache_reset(self) -> pb.CacheResetReply:
+        """Empty the worker's prompt cache.
+
+        Raises:
+            ServiceError: it can't be reached, or does not answer in time.
+        """
+        return await self._ask(self._stub.CacheReset, pb.CacheResetRequest())
+
+    async def slots(self) -> pb.SlotsReply:
+        """Return what the worker's slots are doing.
+
+        Raises:
+            ServiceError: it can't be reached, or does not answer in time.
+        """
+        return await self._ask(self._stub.Slots, pb.SlotsRequest())
+
+    async def _ask(self, method: Callable[..., Awaitable[T]], request: object) -> T:
+        try:
+            return await method(request, timeout=_ASK_TIMEOUT_S)
+        except grpc.aio.AioRpcError as failure:
+            raise from_rpc(failure) from None
 
     def cancel(self, key: int) -> None:
         """Tell the worker to drop a request, without waiting for the answer."""

@@ -1,0 +1,92 @@
+"""The prompt cache from outside: GET /v1/cache/stats and POST /v1/cache/reset.
+
+Owns the shape of both answers, which is the same whether the cache is on or off, so that a
+monitor need not know. `?model=` names a worker; its replicas are added up. Runs on the gateway's
+event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from gateway.context import CONTEXT
+from gateway.dialects.openai import errors
+from gateway.registry import Worker
+from gateway.routes.route import Route
+from shared.pb import text_pb2 as pb
+
+
+def routes() -> list[Route]:
+    """Return the routes of this module."""
+    return [
+        Route("GET", "/v1/cache/stats", get_stats, errors),
+        Route("POST", "/v1/cache/reset", reset, errors),
+    ]
+
+
+async def get_stats(request: web.Request) -> web.Response:
+    """Answer sizes and counters."""
+    worker = _worker(request)
+    stats = [client.cache_stats() for client in worker.clients()]
+    return _json(describe(await asyncio.gather(*stats)))
+
+
+async def reset(request: web.Request) -> web.Response:
+    """Empty the cache; doing it twice is harmless."""
+    worker = _worker(request)
+    freed = await asyncio.gather(*(client.cache_reset() for client in worker.clients()))
+    report = {
+        "cleared": True,
+        "freed_bytes": sum(reply.freed_bytes for reply in freed),
+        "freed_entries": sum(reply.freed_entries for reply in freed),
+    }
+    return _json(report)
+
+
+def describe(replies: Sequence[pb.CacheStatsReply]) -> dict[str, Any]:
+    """Return the report on a worker from what its replicas say.
+
+    The block fields belong to block-wise caches; this one keeps whole prefixes and says so with
+    `apc_enabled: false` and zeros.
+    """
+
+    def total(name: str) -> int:
+        return sum(getattr(reply, name) for reply in replies)
+
+    lookups = total("lookups")
+    return {
+        "enabled": any(reply.enabled for reply in replies),
+        "apc_enabled": False,
+        "block_size": 16,
+        "hash": "sha256",
+        "entries": total("entries"),
+        "bytes": total("bytes"),
+        "capacity_bytes": total("capacity_bytes"),
+        "max_entries": total("max_entries"),
+        "hits": total("hits"),
+        "lookups": lookups,
+        "hit_rate": total("hits") / lookups if lookups else 0.0,
+        "inserts": total("inserts"),
+        "evictions_lru": total("evictions_lru"),
+        "evictions_ttl": total("evictions_ttl"),
+        "rejections_oversized": total("rejections_oversized"),
+        "total_blocks_stored": 0,
+        "unique_block_hashes": 0,
+        "apc_active_entries": 0,
+        "tokens_reused": total("tokens_reused"),
+    }
+
+
+def _worker(request: web.Request) -> Worker:
+    worker = request.app[CONTEXT].registry.resolve(request.query.get("model"))
+    worker.require_ready()
+    return worker
+
+
+def _json(report: dict[str, Any]) -> web.Response:
+    return web.Response(body=orjson.dumps(report), content_type="application/json")

@@ -1,0 +1,57 @@
+"""GET /slots: what each slot of a worker is doing, and what waits for one.
+
+Owns the shape of the answer. `?model=` names a worker; its replicas follow each other. Runs on
+the gateway's event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+from aiohttp import web
+
+from gateway.context import CONTEXT
+from gateway.dialects.openai import errors
+from gateway.routes.route import Route
+from shared.pb import text_pb2 as pb
+from shared.pb import worker_pb2
+
+_STATES: Final[Mapping[int, str]] = {
+    pb.Slot.STATE_IDLE: "idle",
+    pb.Slot.STATE_PREFILL: "decoding",
+    pb.Slot.STATE_DECODING: "decoding",
+    pb.Slot.STATE_QUEUED: "queued",
+}
+
+
+def routes() -> list[Route]:
+    """Return the routes of this module."""
+    return [Route("GET", "/slots", get_slots, errors)]
+
+
+async def get_slots(request: web.Request) -> web.Response:
+    """Answer one entry per slot, then one per waiting request."""
+    worker = request.app[CONTEXT].registry.resolve(request.query.get("model"))
+    card = worker.require_ready()
+    replies = await asyncio.gather(*(client.slots() for client in worker.clients()))
+    slots = [slot for reply in replies for slot in reply.slots]
+    waiting = [pb.Slot(state=pb.Slot.STATE_QUEUED)] * worker.admission.waiting
+    body = orjson.dumps(describe([*slots, *waiting], card))
+    return web.Response(body=body, content_type="application/json")
+
+
+def describe(slots: Sequence[pb.Slot], card: worker_pb2.ModelCard) -> list[dict[str, Any]]:
+    """Return the report on slots; a prompt being prefilled counts as decoding."""
+    return [
+        {
+            "id": index,
+            "state": _STATES.get(slot.state, "idle"),
+            "model": card.name,
+            "context_size": card.context_tokens,
+            "is_processing": slot.state in (pb.Slot.STATE_PREFILL, pb.Slot.STATE_DECODING),
+        }
+        for index, slot in enumerate(slots)
+    ]
