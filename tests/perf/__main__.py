@@ -22,6 +22,7 @@ CASES = ("tiny", "starter", "settings", "ttft", "gap", "prefix", "soak")
 
 async def main(arguments: argparse.Namespace) -> None:
     """Run the chosen cases in turn."""
+    _unwind_on_signals()
     tiny, starter, rounds = build("llama"), starter_folder(), arguments.rounds
     cases = {
         "tiny": lambda: throughput.measure("a tiny llama", tiny, (1, 8, 32), 256, rounds),
@@ -38,6 +39,14 @@ async def main(arguments: argparse.Namespace) -> None:
         await cases[name]()
 
 
+def _unwind_on_signals() -> None:
+    """Let a signal end every process started here; a shell's background jobs ignore Ctrl-C."""
+    task = asyncio.current_task()
+    assert task is not None
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.perf", description=__doc__)
     parser.add_argument("case", nargs="*", help=f"of {', '.join(CASES)}; without: all but soak")
@@ -50,9 +59,9 @@ def _arguments() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    # SIGTERM unwinds like Ctrl-C, so that every process started here is ended.
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         asyncio.run(main(_arguments()))
     except StartError as failure:
         sys.exit(str(failure))
+    except asyncio.CancelledError:
+        sys.exit("stopped")
