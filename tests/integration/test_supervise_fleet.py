@@ -2,133 +2,20 @@
 
 from __future__ import annotations
 
-import http.client
-import json
-import os
 import shutil
 import signal
-import socket
-import subprocess
-import sys
 import time
-from contextlib import contextmanager
-from pathlib import Path
 
-import psutil
 import pytest
 
 from shared.lifecycle import EXIT_PERMANENT
 from tests import checkpoint
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def wait_for(condition, timeout_s=60.0):
-    deadline_s = time.monotonic() + timeout_s
-    while time.monotonic() < deadline_s:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.05)
-    raise AssertionError(f"nothing happened in {timeout_s} s")
-
-
-def find_free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-class Server:
-    """One `mlxcel-server`, its processes and its run directory."""
-
-    def __init__(self, folder, *words, port=None):
-        self.folder = folder
-        self.port = port or find_free_port()
-        self.log = folder / f"{self.port}-{time.monotonic_ns()}.log"
-        # A folder of its own for the sockets, short enough for their paths.
-        self.temporary = folder / "t"
-        self.temporary.mkdir(exist_ok=True)
-        self.run_directory = self.temporary / f"mlxcel-{os.getuid()}" / str(self.port)
-        environ = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(self.temporary)}
-        command = [sys.executable, "-m", "deploy.launch", "--port", str(self.port), *words]
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                command, stdout=log, stderr=subprocess.STDOUT, env=environ, cwd=folder
-            )
-
-    def ask(self, path):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
-        try:
-            connection.request("GET", path)
-            response = connection.getresponse()
-            return response.status, json.loads(response.read())
-        except (OSError, http.client.HTTPException):
-            return 0, {}
-        finally:
-            connection.close()
-
-    def wait_until_ready(self):
-        wait_for(lambda: self.process.poll() is not None or self.ask("/health")[0] == 200)
-        assert self.process.poll() is None, self.log.read_text()
-
-    def tree(self):
-        return psutil.Process(self.process.pid).children(recursive=True)
-
-    def find(self, module):
-        """Return the processes that run a module themselves, not as somebody's argument."""
-        found = [item for item in self.tree() if is_alive(item)]
-        return [item for item in found if item.cmdline()[1:3] == ["-m", module]]
-
-    def close(self):
-        if self.process.poll() is None:
-            self.process.terminate()
-        try:
-            self.process.wait(15)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-
-
-def is_alive(process):
-    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-
-
-def none_lives(processes):
-    for process in processes:
-        try:
-            if is_alive(process):
-                return False
-        except psutil.NoSuchProcess:
-            continue
-    return True
+from tests.server import Server, none_lives, serve, serve_fleet, wait_for
 
 
 @pytest.fixture(scope="module")
 def model():
     return checkpoint.build("llama")
-
-
-@pytest.fixture(scope="module")
-def make_folder(tmp_path_factory):
-    """Make folders with short paths, as sockets lie below them, to start servers in."""
-
-    def make():
-        folder = tmp_path_factory.mktemp("s")
-        # A user's own, which must not be taken for the package.
-        (folder / "gateway.py").write_text("raise SystemExit('not this one')\n")
-        return folder
-
-    return make
-
-
-@contextmanager
-def serve(folder, *words):
-    server = Server(folder, *words)
-    try:
-        server.wait_until_ready()
-        yield server
-    finally:
-        server.close()
 
 
 @pytest.fixture
@@ -234,12 +121,11 @@ def test_a_broken_checkpoint_is_said_once_and_ends_the_server(make_folder, model
 
 
 def test_two_models_are_served_side_by_side(make_folder, model):
-    folder = make_folder()
-    (folder / "fleet.toml").write_text(
-        f'[[workers]]\nname = "one"\nmodel = "{model}"\nalias = ["first"]\n'
-        f'[[workers]]\nname = "two"\nmodel = "{model}"\nalias = ["second"]\n'
+    one, two = (
+        {"name": name, "model": str(model), "alias": [alias]}
+        for name, alias in (("one", "first"), ("two", "second"))
     )
-    with serve(folder, "--config", "fleet.toml") as server:
+    with serve_fleet(make_folder(), one, two) as server:
         names = wait_for(
             lambda: (
                 len(found := {m["id"] for m in server.ask("/v1/models")[1]["data"]}) == 2 and found

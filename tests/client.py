@@ -1,0 +1,119 @@
+"""One HTTP client for chat completions of any server under test, streamed or not.
+
+Owns how an answer is read: both forms become the same `Answer`, so that tests can compare them.
+A stream is checked on the way: roles, one finish reason, usage last, `[DONE]` once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+
+CHAT = "/v1/chat/completions"
+GREEDY = {"temperature": 0}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a client gets to know, whichever way it asked."""
+
+    text: str
+    finish_reason: str
+    usage: dict[str, Any]
+    logprobs: list[Any] | None = None
+
+
+class Client:
+    """Speaks to one server.
+
+    Args:
+        fields: of every body it sends; a request's own win.
+    """
+
+    def __init__(self, session: aiohttp.ClientSession, **fields: Any) -> None:
+        self.session = session
+        self._fields = fields
+        # Chunks with text that have arrived on all streams: what tests wait for.
+        self.seen_chunks = 0
+
+    def having(self, **fields: Any) -> Client:
+        """Return a client with more fields in every body."""
+        return Client(self.session, **self._fields | fields)
+
+    def body(self, prompt: str, **fields: Any) -> dict[str, Any]:
+        """Return the body of a request; `messages` among the fields replaces the prompt."""
+        return {"messages": [{"role": "user", "content": prompt}], **self._fields, **fields}
+
+    async def get(self, path: str) -> tuple[int, Any]:
+        async with self.session.get(path) as reply:
+            return reply.status, await reply.json()
+
+    async def post(
+        self, prompt: str, *, headers: dict[str, str] | None = None, **fields: Any
+    ) -> tuple[int, Any]:
+        """Return status and body."""
+        body = self.body(prompt, **fields)
+        async with self.session.post(CHAT, json=body, headers=headers) as reply:
+            return reply.status, await reply.json()
+
+    async def ask(self, prompt: str, **fields: Any) -> Answer:
+        """Return the answer of a request that does not stream and must succeed."""
+        status, reply = await self.post(prompt, **fields)
+        assert status == 200, reply
+        (choice,) = reply["choices"]
+        message = choice["message"]
+        logprobs = choice["logprobs"] and choice["logprobs"]["content"]
+        return Answer(message["content"], choice["finish_reason"], reply["usage"], logprobs)
+
+    async def stream(
+        self, prompt: str, *, headers: dict[str, str] | None = None, **fields: Any
+    ) -> AsyncIterator[Any]:
+        """Yield the chunks of a stream; the last is "[DONE]"."""
+        body = self.body(prompt, stream=True, **fields)
+        async with self.session.post(CHAT, json=body, headers=headers) as reply:
+            assert reply.status == 200, await reply.text()
+            async for line in reply.content:
+                if line.startswith(b"data: "):
+                    text = line.removeprefix(b"data: ").decode().strip()
+                    chunk = text if text == "[DONE]" else json.loads(text)
+                    self.seen_chunks += _has_text(chunk)
+                    yield chunk
+
+    async def ask_stream(self, prompt: str, **fields: Any) -> Answer:
+        """Return the answer of a stream, having checked its form."""
+        usage = {"stream_options": {"include_usage": True}}
+        return read([chunk async for chunk in self.stream(prompt, **usage | fields)])
+
+
+def read(chunks: list[Any]) -> Answer:
+    """Return the answer that the chunks of a whole, unfailed stream amount to."""
+    *head, last, usage, done = chunks
+    assert done == "[DONE]"
+    assert usage["choices"] == [], usage
+    (end,) = last["choices"]
+    assert "error" not in last, last
+    assert end["finish_reason"] in ("stop", "length"), last
+    choices = [choice for chunk in head for choice in chunk["choices"]]
+    assert choices[0]["delta"]["role"] == "assistant"
+    assert all(choice["finish_reason"] is None for choice in choices)
+    text = "".join(choice["delta"].get("content") or "" for choice in choices)
+    infos = [info for c in choices if c["logprobs"] for info in c["logprobs"]["content"]]
+    return Answer(text, end["finish_reason"], usage["usage"], infos or None)
+
+
+def _has_text(chunk: Any) -> bool:
+    return any(c["delta"].get("content") for c in chunk["choices"]) if chunk != "[DONE]" else False
+
+
+@asynccontextmanager
+async def connect(url: str, **fields: Any) -> AsyncIterator[Client]:
+    """Yield a client that opens as many connections as it needs."""
+    timeout = aiohttp.ClientTimeout(total=None, sock_read=120)
+    connector = aiohttp.TCPConnector(limit=0)
+    async with aiohttp.ClientSession(url, timeout=timeout, connector=connector) as session:
+        yield Client(session, **fields)
