@@ -1,0 +1,306 @@
+"""Values as models write them: JSON, and what comes close to it.
+
+Reads a value and gives it back as JSON text. Strict JSON stays as it is, spaces and spelling of
+numbers included; Python literals and text with a model family's own quotes are written anew.
+Knows nothing of schemas. Pure; never raises anything but `MalformedError`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from workers.text.toolcalls.format import to_json
+
+# Deeper values are refused: reading recurses.
+MAX_DEPTH = 100
+
+SPACE = re.compile(r"[ \t\r\n]*")
+_JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_NUMBER = re.compile(
+    r"-?(?:0[xXoObB][0-9a-fA-F]+|(?:[0-9][0-9_]*\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
+)
+_WORD = re.compile(r"[^\W\d]\w*")
+_WORDS = {
+    "null": "null",
+    "None": "null",
+    "true": "true",
+    "True": "true",
+    "false": "false",
+    "False": "false",
+}
+_KINDS = {
+    type(None): "null",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    list: "array",
+    dict: "object",
+}
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2}|.)", re.DOTALL)
+_ESCAPES = {
+    "n": "\n",
+    "t": "\t",
+    "r": "\r",
+    "b": "\b",
+    "f": "\f",
+    "0": "\0",
+    "/": "/",
+    "\\": "\\",
+    '"': '"',
+    "'": "'",
+    "\n": "",
+}
+
+
+class MalformedError(ValueError):
+    """The text is no value."""
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A value: its JSON text and its JSON Schema type."""
+
+    text: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class Quote:
+    """How strings are written.
+
+    Attributes:
+        opening: what a string begins with.
+        pattern: of a whole string, with its content as group 1.
+        decode: turns that content into the string.
+    """
+
+    opening: str
+    pattern: re.Pattern[str]
+    decode: Callable[[str], str]
+
+
+def unescape(text: str) -> str:
+    """Resolve backslash escapes of JSON and Python; unknown ones stay as they are."""
+    if "\\" not in text:
+        return text
+    plain = _ESCAPE.sub(_unescape_one, text)
+    return plain.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+
+
+def _unescape_one(match: re.Match[str]) -> str:
+    escape = match[1]
+    if len(escape) == 1:
+        return _ESCAPES.get(escape, match[0])
+    code = int(escape[1:], 16)
+    return chr(code) if code <= 0x10FFFF else match[0]
+
+
+def backslash_quote(mark: str) -> Quote:
+    """Return quoting by `mark` with backslash escapes inside."""
+    pattern = rf"{mark}((?:(?!{mark})[^\\]|\\.)*){mark}"
+    return Quote(mark, re.compile(pattern, re.DOTALL), unescape)
+
+
+def verbatim_quote(mark: str) -> Quote:
+    """Return quoting by `mark` with nothing escaped inside."""
+    pattern = f"{re.escape(mark)}(.*?){re.escape(mark)}"
+    return Quote(mark, re.compile(pattern, re.DOTALL), str)
+
+
+# Longest first: a triple quote begins with a single one.
+PYTHON_QUOTES = tuple(map(backslash_quote, ('"""', "'''", '"', "'")))
+
+
+class Reader:
+    """Reads loose values out of a text, from `place` on.
+
+    Args:
+        quotes: the ways strings are written, tried in order.
+        key: of object keys that stand without quotes; None where all are quoted.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        place: int = 0,
+        quotes: tuple[Quote, ...] = PYTHON_QUOTES,
+        key: re.Pattern[str] | None = None,
+    ) -> None:
+        self.text = text
+        self.place = place
+        self._quotes = quotes
+        self._key = key
+        self._depth = 0
+
+    def value(self) -> Literal:
+        """Read one value.
+
+        Raises:
+            MalformedError: there is none here.
+        """
+        self.skip()
+        character = self.text[self.place : self.place + 1]
+        if character == "{":
+            return Literal("{" + ", ".join(self._items("{", "}", self._entry)) + "}", "object")
+        if character == "[":
+            return Literal("[" + ", ".join(self._items("[", "]", self._element)) + "]", "array")
+        string = self.string()
+        if string is not None:
+            return Literal(to_json(string), "string")
+        return self._number() or self._constant()
+
+    def string(self) -> str | None:
+        """Read a quoted string; None, with nothing taken, when there is none here."""
+        for quote in self._quotes:
+            if self.text.startswith(quote.opening, self.place):
+                match = quote.pattern.match(self.text, self.place)
+                if match is None:
+                    self.fail()
+                self.place = match.end()
+                return quote.decode(match[1])
+        return None
+
+    def match(self, pattern: re.Pattern[str]) -> str | None:
+        """Take what `pattern` matches here; None, with nothing taken, when it does not."""
+        found = pattern.match(self.text, self.place)
+        if found is None:
+            return None
+        self.place = found.end()
+        return found[0]
+
+    def take(self, text: str) -> bool:
+        """Take `text`, white space before it aside, if it is what comes next."""
+        self.skip()
+        if not self.text.startswith(text, self.place):
+            return False
+        self.place += len(text)
+        return True
+
+    def expect(self, text: str) -> None:
+        """Take `text`, which must come next."""
+        if not self.take(text):
+            self.fail()
+
+    def skip(self) -> None:
+        """Take white space."""
+        self.match(SPACE)
+
+    def at_end(self) -> bool:
+        """Return whether nothing but white space is left."""
+        self.skip()
+        return self.place == len(self.text)
+
+    def fail(self) -> NoReturn:
+        """Refuse the text."""
+        raise MalformedError(f"no value at character {self.place}")
+
+    def _items(self, opening: str, closing: str, item: Callable[[], str]) -> list[str]:
+        """Read items between brackets; a comma may follow the last one."""
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            self.fail()
+        self.expect(opening)
+        items: list[str] = []
+        while not self.take(closing):
+            items.append(item())
+            if not self.take(","):
+                self.expect(closing)
+                break
+        self._depth -= 1
+        return items
+
+    def _element(self) -> str:
+        return self.value().text
+
+    def _entry(self) -> str:
+        self.skip()
+        name = self.match(self._key) if self._key else None
+        if name is None:
+            key = self.value()
+            if key.kind in ("object", "array"):
+                self.fail()
+            name = key.text if key.kind == "string" else to_json(key.text)
+        else:
+            name = to_json(name)
+        self.expect(":")
+        return f"{name}: {self.value().text}"
+
+    def _number(self) -> Literal | None:
+        text = self.match(_NUMBER)
+        if text is None:
+            return None
+        match = _JSON_NUMBER.fullmatch(text)
+        if match:
+            return Literal(text, "number" if match[1] or match[2] else "integer")
+        literal = _read_number(text)
+        if literal is None:
+            self.fail()
+        return literal
+
+    def _constant(self) -> Literal:
+        word = self.match(_WORD)
+        if word not in _WORDS:
+            self.fail()
+        text = _WORDS[word]
+        return Literal(text, "null" if text == "null" else "boolean")
+
+
+def _read_number(text: str) -> Literal | None:
+    """Write a number anew that is spelt as JSON does not allow."""
+    # With a leading zero it is no number of Python's either: more likely a code or a date.
+    if not re.match(r"-?0[0-9]", text):
+        with suppress(ValueError):
+            return Literal(str(int(text, 0)), "integer")
+        with suppress(ValueError):
+            number = float(text)
+            if math.isfinite(number):
+                return Literal(str(number), "number")
+    return None
+
+
+def read_json(text: str) -> Literal | None:
+    """Return strict JSON as it stands, white space around it aside; None if it is none."""
+    try:
+        # Numbers are not computed: only their type matters, and they may have any length.
+        value = json.loads(
+            text, parse_int=lambda _: 0, parse_float=lambda _: 0.0, parse_constant=_refuse
+        )
+    except (ValueError, RecursionError):
+        return None
+    return Literal(text.strip(" \t\r\n"), kind_of(value))
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise MalformedError(f"{constant} is not JSON")
+
+
+def kind_of(value: Any) -> str:
+    """Return the JSON Schema type of a parsed value."""
+    return _KINDS.get(type(value), "object")
+
+
+def read_literal(text: str) -> Literal | None:
+    """Return a whole text's value, JSON or a loose literal; None if it is none."""
+    literal = read_json(text)
+    if literal is not None:
+        return literal
+    reader = Reader(text)
+    try:
+        value = reader.value()
+    except MalformedError:
+        return None
+    return value if reader.at_end() else None
+
+
+def read_object(text: str) -> str | None:
+    """Return the JSON text of an object: the text's own, or mended; None if it is no object."""
+    literal = read_literal(text)
+    return literal.text if literal is not None and literal.kind == "object" else None
