@@ -71,6 +71,7 @@ class Admission:
         try:
             return await ticket.placed
         finally:
+            ticket.forget_failure()
             if ticket.replica is None:
                 self._waiting.remove(ticket)
 

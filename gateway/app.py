@@ -1,8 +1,8 @@
 """The HTTP application: routes, keys, and the rim where failures become answers.
 
-Owns the one place in which an exception turns into a status; handlers raise and never render.
-Errors take the form of the dialect that owns the path, also when no handler ran. Runs on the
-gateway's event loop.
+Owns the one place in which an exception turns into an answer, a status or the end of a stream;
+handlers raise and never render. Errors take the form of the dialect that owns the path, also when
+no handler ran. Runs on the gateway's event loop.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from gateway.dialects.base import ErrorDialect
 from gateway.dialects.openai import errors as openai_errors
 from gateway.routes import cache, health, models, slots, text
 from gateway.routes.route import Handler
+from gateway.sse import open_stream
 from shared.errors import ServiceError
 
 log = logging.getLogger(__name__)
@@ -39,7 +40,8 @@ def make_app(context: Context) -> web.Application:
     app[_OWNERS] = {}
     modules = (text, models, health, cache, slots)
     for route in (route for module in modules for route in module.routes()):
-        app.router.add_route(route.method, route.path, route.handler)
+        add = app.router.add_get if route.method == "GET" else app.router.add_post
+        add(route.path, route.handler)
         app[_OWNERS][route.path] = route.dialect
     return app
 
@@ -49,7 +51,7 @@ async def rim(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Check the key, run the handler, and turn every failure into an answer."""
     headers: dict[str, str] = {}
     try:
-        request.app[CONTEXT].keys.check(request.path, request.headers)
+        request.app[CONTEXT].keys.check(request.rel_url.raw_path, request.headers)
         return await handler(request)
     except ServiceError as failure:
         error = failure
@@ -64,6 +66,9 @@ async def rim(request: web.Request, handler: Handler) -> web.StreamResponse:
     except Exception:
         log.exception("%s %s failed", request.method, request.path)
         error = ServiceError("internal", "Internal server error.")
+    if (stream := open_stream(request)) is not None:
+        log.warning("%s %s: stream failed: %s", request.method, request.path, error.code)
+        return await stream.fail(error)
     return _answer(request, error, headers)
 
 

@@ -63,6 +63,11 @@ class Ticket:
         elif not self.placed.done():
             self.placed.set_exception(error)
 
+    def forget_failure(self) -> None:
+        """Keep asyncio from reporting a failure that came when nobody waited any more."""
+        if self.placed.done() and not self.placed.cancelled():
+            self.placed.exception()
+
 
 class Replica:
     """One worker process: its client and the last it said. Observes its own client."""

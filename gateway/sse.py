@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from typing import Final, Self
 
 from aiohttp import web
+
+from shared.errors import ServiceError
 
 HEADERS: Final = {
     "Content-Type": "text/event-stream",
@@ -26,13 +29,21 @@ class EventStream:
     """Use as an async context manager.
 
     Args:
+        render_failure: how this stream tells that it has failed, to its very end.
         ping_s: seconds of silence after which a comment is sent; None for never.
         patience_s: seconds after which a stream without any bytes is opened by a comment; what
             fails later is told in the stream.
     """
 
-    def __init__(self, request: web.Request, ping_s: float | None, patience_s: float) -> None:
+    def __init__(
+        self,
+        request: web.Request,
+        render_failure: Callable[[ServiceError], bytes],
+        ping_s: float | None,
+        patience_s: float,
+    ) -> None:
         self._request = request
+        self._render_failure = render_failure
         self._ping_s = ping_s
         self._patience_s = patience_s
         self._response: web.StreamResponse | None = None
@@ -40,6 +51,7 @@ class EventStream:
         self._now_s = asyncio.get_running_loop().time
         self._written_s = self._now_s()
         self._timer: asyncio.Task[None] | None = None
+        request[_KEY] = self
 
     async def __aenter__(self) -> Self:
         self._timer = asyncio.create_task(self._break_silence())
@@ -59,6 +71,11 @@ class EventStream:
         response = self._response or await self._open()
         self._written_s = self._now_s()
         await response.write(data)
+
+    async def fail(self, error: ServiceError) -> web.StreamResponse:
+        """Tell that the stream has failed, and end it."""
+        await self.send(self._render_failure(error))
+        return await self.finish()
 
     async def finish(self) -> web.StreamResponse:
         """Write the end and return the response."""
@@ -87,3 +104,12 @@ class EventStream:
 
     def _allowed_silence_s(self) -> float | None:
         return self._ping_s if self.opened else self._patience_s
+
+
+_KEY: Final = web.RequestKey("event_stream", EventStream)
+
+
+def open_stream(request: web.Request) -> EventStream | None:
+    """Return the stream that a request is being answered with, once its status line is out."""
+    stream = request.get(_KEY)
+    return stream if stream is not None and stream.opened else None

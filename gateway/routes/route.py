@@ -1,9 +1,10 @@
-"""What a route is: a method, a path, who answers, and in whose form its errors are."""
+"""What a route is: a method, a path, who answers, and in whose form its errors are. Plain data."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from aiohttp import web
 
@@ -16,7 +17,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class Route:
     """One method on one path."""
 
-    method: str
+    method: Literal["GET", "POST"]
     path: str
     handler: Handler
     dialect: ErrorDialect

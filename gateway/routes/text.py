@@ -76,18 +76,15 @@ async def _stream(
     feed: Feed,
     items: AsyncGenerator[Sequence[Item]],
 ) -> web.StreamResponse:
-    """Answer with a stream; what fails after the status line is told in the stream."""
-    async with EventStream(request, context.ping_s, context.patience_s) as stream:
-        try:
-            async for batch in items:
-                if data := b"".join(map(feed, batch)):
-                    await stream.send(data)
-        except ServiceError as failure:
-            if not stream.opened:
-                raise
-            log.warning("stream failed: %s", failure.code)
-            failed = pb.Failed(error=to_message(failure))
-            await stream.send(feed(pb.Event(failed=failed)))
+    """Answer with a stream."""
+
+    def render_failure(failure: ServiceError) -> bytes:
+        return feed(pb.Event(failed=pb.Failed(error=to_message(failure))))
+
+    async with EventStream(request, render_failure, context.ping_s, context.patience_s) as stream:
+        async for batch in items:
+            if data := b"".join(map(feed, batch)):
+                await stream.send(data)
         return await stream.finish()
 
 
