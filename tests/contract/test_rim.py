@@ -1,0 +1,66 @@
+"""A fault of our own is told like any other, before and in the middle of an answer."""
+
+from __future__ import annotations
+
+import contextlib
+
+import aiohttp
+from aiohttp import web
+
+from gateway.__main__ import Start, make_context
+from gateway.app import make_app
+from gateway.auth import Keys
+from gateway.sse import EventStream
+from shared.settings import GatewaySettings
+
+
+async def break_at_once(request: web.Request) -> web.StreamResponse:
+    raise RuntimeError("a secret detail")
+
+
+async def break_later(request: web.Request) -> web.StreamResponse:
+    def render_failure(failure):
+        return f"data: {failure.code}\n\n".encode()
+
+    async with EventStream(request, render_failure, None, 10.0) as stream:
+        await stream.send(b"data: good\n\n")
+        raise RuntimeError("a secret detail")
+
+
+@contextlib.asynccontextmanager
+async def serving(**handlers):
+    context = make_context(Start(GatewaySettings(), Keys((), ()), []))
+    app = make_app(context)
+    for name, handler in handlers.items():
+        app.router.add_get(f"/{name}", handler)
+    runner = web.AppRunner(app, handler_cancellation=True)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    host, port = runner.addresses[0][:2]
+    async with aiohttp.ClientSession(f"http://{host}:{port}") as session:
+        yield session
+    await runner.cleanup()
+
+
+async def test_a_fault_before_any_answer_is_a_500_without_details(caplog):
+    async with serving(broken=break_at_once) as session, session.get("/broken") as reply:
+        assert reply.status == 500
+        assert (await reply.json())["error"] == {
+            "message": "Internal server error.",
+            "type": "server_error",
+            "code": None,
+        }
+    assert "a secret detail" in caplog.text
+
+
+async def test_a_fault_in_a_stream_ends_it_in_the_streams_own_form():
+    async with serving(broken=break_later) as session, session.get("/broken") as reply:
+        assert reply.status == 200
+        assert await reply.read() == b"data: good\n\ndata: internal\n\n"
+
+
+async def test_a_server_without_text_workers_says_so():
+    async with serving() as session, session.get("/health") as reply:
+        assert reply.status == 501
+        assert (await reply.json())["error"]["type"] == "not_implemented"
