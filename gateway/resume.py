@@ -23,7 +23,8 @@ from shared.pb import text_pb2 as pb
 _LOSSES: Final = frozenset({"worker_unavailable", "engine_failed", "watch_missing"})
 _CHARGES_TO_ISOLATE: Final = 2
 _MOST_RESUMES: Final = 16
-_MOST_LOST_SUBMITS: Final = 2
+# A poisonous neighbour takes three workers along before it is found out, two of them six.
+_MOST_LOST_SUBMITS: Final = 6
 
 
 class History:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 
 import pytest
@@ -84,9 +85,8 @@ async def test_a_whole_answer_over_a_dead_worker_equals_the_undisturbed_one(hous
 
 async def test_logprobs_keep_one_position_per_token_over_a_death(house: House):
     await house.start()
-    keeper = asyncio.create_task(keep_alive(house))
-    chunks = [c async for c in house.stream("x [tokens=40] [die=15]", seed=5, logprobs=True)]
-    keeper.cancel()
+    async with supervised(house):
+        chunks = [c async for c in house.stream("x [tokens=40] [die=15]", seed=5, logprobs=True)]
     positions = [c for c in chunks[:-1] if c["choices"][0]["logprobs"]]
     assert len(positions) == 40
 
@@ -181,25 +181,23 @@ async def test_what_waits_in_the_gateway_waits_on_over_a_death(house: House):
 
 async def test_a_prompt_that_kills_the_worker_in_submit_is_given_up_soon(house: House):
     await house.start()
-    keeper = asyncio.create_task(keep_alive(house))
-    status, reply = await house.post("bad [deadly]")
-    keeper.cancel()
+    async with supervised(house):
+        status, reply = await house.post("bad [deadly]")
     assert (status, reply["error"]["type"]) == (503, "server_error")
-    assert len(house.worker.submitted) == 3
+    assert len(house.worker.submitted) == 7
 
 
 async def test_a_poisonous_request_fails_alone(house: House):
     house.add_worker(slots=8)
     await house.start()
-    keeper = asyncio.create_task(keep_alive(house))
     prompts = [f"good {index} [tokens=60]" for index in range(6)]
     wanted = [await house.text(prompt, seed=3) for prompt in prompts]
-    good = [asyncio.create_task(house.text(prompt, seed=3)) for prompt in prompts]
-    status, reply = await house.post("bad [poison=0]")
-    assert status == 500
-    assert reply["error"]["type"] == "server_error"
-    assert await asyncio.gather(*good) == wanted
-    keeper.cancel()
+    async with supervised(house):
+        good = [asyncio.create_task(house.text(prompt, seed=3)) for prompt in prompts]
+        status, reply = await house.post("bad [poison=0]")
+        assert status == 500
+        assert reply["error"]["type"] == "server_error"
+        assert await asyncio.gather(*good) == wanted
     await house.idle()
     isolated = [request for request in house.worker.submitted if request.isolate]
     assert isolated
@@ -208,23 +206,33 @@ async def test_a_poisonous_request_fails_alone(house: House):
 async def test_poison_that_acts_late_in_a_stream_fails_alone_too(house: House):
     house.add_worker(slots=8)
     await house.start()
-    keeper = asyncio.create_task(keep_alive(house))
-    good = [asyncio.create_task(house.text(f"good {i} [tokens=60]")) for i in range(3)]
-    chunks = [chunk async for chunk in house.stream("bad [tokens=40] [poison=25]")]
+    async with supervised(house):
+        good = [asyncio.create_task(house.text(f"good {i} [tokens=60]")) for i in range(3)]
+        chunks = [chunk async for chunk in house.stream("bad [tokens=40] [poison=25]")]
+        assert all(await asyncio.gather(*good))
     assert chunks[-2]["choices"][0]["finish_reason"] == "error"
     texts = [c["choices"][0]["delta"].get("content") for c in chunks[:-2]]
     assert len([text for text in texts if text]) == 25
-    assert all(await asyncio.gather(*good))
-    keeper.cancel()
     await house.idle()
 
 
-async def keep_alive(house: House) -> None:
-    """Be the supervisor: start the worker again whenever it has died."""
-    while True:
-        await asyncio.sleep(0.02)
-        if not house.worker.listening:
-            await house.worker.start()
+@contextlib.asynccontextmanager
+async def supervised(house: House):
+    """Start the worker again whenever it has died."""
+
+    async def keep_alive():
+        while not ended.is_set():
+            await asyncio.sleep(0.02)
+            if not house.worker.listening:
+                await house.worker.start()
+
+    ended = asyncio.Event()
+    keeper = asyncio.create_task(keep_alive())
+    try:
+        yield
+    finally:
+        ended.set()
+        await keeper
 
 
 async def test_a_worker_that_lost_our_watch_gets_a_new_one(house: House):
@@ -248,7 +256,7 @@ async def test_frames_of_an_earlier_attempt_are_not_delivered(house: House):
 async def test_a_client_that_leaves_during_the_pause_is_forgotten(house: House):
     await house.start()
     reading = asyncio.create_task(house.text("x [tokens=60] [die=10]"))
-    await until(lambda: not house.worker.listening)
+    await until(lambda: house.context.registry.default().state != "ready")
     reading.cancel()
     await until(lambda: house.context.registry.default().admission.waiting == 0)
     submitted = len(house.worker.submitted)
