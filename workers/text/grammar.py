@@ -1,0 +1,186 @@
+"""Structured output: grammars compiled, followed, and turned into masks.
+
+Owns llguidance. What it can't express exactly is refused with the keyword at fault, never
+ignored, and a refusal never repeats the schema. Compiling runs on a thread of its own, in bounded
+effort; following and masking run on the engine thread, one mask call per step for all rows.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import llguidance.hf
+import mlx.core as mx
+import numpy as np
+from llguidance import LLExecutor, LLMatcher, LLParserLimits, LLTokenizer, grammar_from
+from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask_par
+
+from shared.errors import ServiceError
+from shared.pb import text_pb2 as pb
+
+# Sources: the reference's limits on a grammar (100,000 symbols, 50,000 lexer states); the fuel
+# limits are llguidance's own defaults, about 20 ms of work.
+_LIMITS = {"max_grammar_size": 100_000, "max_lexer_states": 50_000, "verbose_errors": False}
+_MAX_COMPILED = 64
+# White space inside JSON is one optional space after a comma or a colon. With none fixed, a weak
+# model can write line breaks for ever, and every answer would still be valid so far.
+_JSON_STYLE = {"whitespace_flexible": False, "item_separator": ", ?", "key_separator": ": ?"}
+# Set last, so that a schema's own "x-guidance" can't turn an unknown keyword into an ignored one.
+_JSON_STRICT = {"lenient": False, "coerce_one_of": False}
+_WHAT = "response_format.json_schema.schema"
+
+
+class GrammarCompiler:
+    """Makes matchers for one tokenizer.
+
+    Args:
+        tokenizer: transformers' own object.
+        end_ids: tokens that may end an answer.
+    """
+
+    def __init__(self, tokenizer: Any, vocab_tokens: int, end_ids: Sequence[int]) -> None:
+        self._tokenizer = tokenizer
+        self._vocab_tokens = vocab_tokens
+        self._end_ids = sorted(end_ids)
+        self._compiled: OrderedDict[bytes, LLMatcher] = OrderedDict()
+
+    @functools.cached_property
+    def _ll_tokenizer(self) -> LLTokenizer:
+        """llguidance's view of the vocabulary; about a second to make."""
+        try:
+            return llguidance.hf.from_tokenizer(
+                self._tokenizer, n_vocab=self._vocab_tokens, eos_token=self._end_ids
+            )
+        except (ValueError, TypeError, RuntimeError) as failure:
+            raise ServiceError(
+                "unsupported_tokenizer",
+                "tokenizer backend not supported for structured outputs: "
+                f"{type(self._tokenizer).__name__}",
+                _WHAT,
+            ) from failure
+
+    def compile(self, source: pb.Grammar) -> LLMatcher:
+        """Return a matcher at the start of a grammar.
+
+        Raises:
+            ServiceError: it can't be expressed or is too complex; names the keyword at fault.
+        """
+        key = source.SerializeToString(deterministic=True)
+        matcher = self._compiled.get(key)
+        if matcher is None:
+            matcher = self._compiled[key] = self._compile(source)
+            if len(self._compiled) > _MAX_COMPILED:
+                self._compiled.popitem(last=False)
+        self._compiled.move_to_end(key)
+        return matcher.deep_copy()
+
+    def _compile(self, source: pb.Grammar) -> LLMatcher:
+        kind = source.WhichOneof("source")
+        text = getattr(source, kind)
+        if kind == "json_schema":
+            style = json.dumps(_JSON_STYLE | _JSON_STRICT)
+            grammar = LLMatcher.grammar_from_json_schema(text, overrides=json.loads(style))
+        elif kind == "regex":
+            grammar = LLMatcher.grammar_from_regex(text)
+        else:
+            grammar = _read_lark(kind, text)
+        matcher = LLMatcher(
+            self._ll_tokenizer, grammar, log_level=0, limits=LLParserLimits(**_LIMITS)
+        )
+        # Some limits show only when the first mask is computed.
+        if not matcher.is_error():
+            matcher.compute_bitmask()
+        if matcher.is_error():
+            raise _refusal(matcher.get_error(), json.loads(text) if kind == "json_schema" else None)
+        return matcher
+
+
+def _read_lark(kind: str, text: str) -> str:
+    try:
+        return str(grammar_from("lark" if kind == "lark" else "gbnf", text))
+    # The converter raises whatever it meets in a malformed grammar.
+    except Exception as failure:  # noqa: BLE001
+        raise ServiceError("invalid_request", "The grammar can't be parsed.", "grammar") from failure
+
+
+def _refusal(reason: str, schema: Any) -> ServiceError:
+    """Return the error for what the engine says about a grammar; never the grammar itself."""
+    keyword = _find_keyword(reason)
+    if schema is None:
+        return ServiceError("invalid_request", "The grammar can't be compiled.", "grammar")
+    if keyword is None:
+        why = "the schema can't be compiled"
+        return ServiceError("invalid_request", f"invalid JSON schema for response_format: {why}")
+    path = next(_paths(schema, keyword, _WHAT), None)
+    return ServiceError(
+        "invalid_request",
+        f"invalid JSON schema for response_format: '{keyword}' can't be enforced as it is used "
+        "here",
+        path,
+    )
+
+
+# What llguidance says, and the keyword it means.
+_COMPLAINTS = (
+    (re.compile(r'Unimplemented keys: \["([A-Za-z$]+)"'), None),
+    (re.compile(r"oneOf"), "oneOf"),
+    (re.compile(r"regex|pattern", re.IGNORECASE), "pattern"),
+    (re.compile(r"Unknown format"), "format"),
+    (re.compile(r"Invalid type"), "type"),
+    (re.compile(r"minLength|maxLength"), "minLength"),
+    (re.compile(r"minItems|maxItems"), "minItems"),
+    (re.compile(r"minimum|maximum", re.IGNORECASE), "minimum"),
+    (re.compile(r"registry|Pointer|\$ref"), "$ref"),
+)
+
+
+def _find_keyword(reason: str) -> str | None:
+    for complaint, keyword in _COMPLAINTS:
+        found = complaint.search(reason)
+        if found:
+            return keyword or found[1]
+    return None
+
+
+def _paths(schema: Any, keyword: str, path: str) -> Iterator[str]:
+    """Yield the JSON paths at which a keyword stands."""
+    if isinstance(schema, dict):
+        if keyword in schema:
+            yield f"{path}.{keyword}"
+        for key, value in schema.items():
+            yield from _paths(value, keyword, f"{path}.{key}")
+    elif isinstance(schema, list):
+        for index, value in enumerate(schema):
+            yield from _paths(value, keyword, f"{path}[{index}]")
+
+
+_executor = functools.lru_cache(maxsize=1)(LLExecutor)
+
+
+def constrain(logits: mx.array, matchers: Sequence[LLMatcher | None]) -> mx.array:
+    """Return logits in which every row with a matcher has only its allowed tokens left.
+
+    Args:
+        logits: [rows, vocabulary]; best already being computed, since the masks are worked out
+            here, on the processor, meanwhile.
+        matchers: one per row, None where nothing constrains.
+    """
+    rows = [row for row, matcher in enumerate(matchers) if matcher is not None]
+    if not rows:
+        return logits
+    size = logits.shape[-1]
+    bits = allocate_token_bitmask(len(rows), size)
+    pairs = [(matchers[row], place) for place, row in enumerate(rows)]
+    fill_next_token_bitmask_par(_executor(), pairs, bits)
+    allowed = np.unpackbits(bits.view(np.uint8), axis=-1, bitorder="little", count=size)
+    mask = mx.array(allowed.astype(np.bool_))
+    if len(rows) == logits.shape[0]:
+        return mx.where(mask, logits, -mx.inf)
+    index = mx.array(rows)
+    logits[index] = mx.where(mask, logits[index], -mx.inf)
+    return logits

@@ -1,0 +1,1 @@
+"""Tool-call formats: one module each, tried in this order on a chat template."""
