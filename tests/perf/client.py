@@ -33,8 +33,8 @@ class Stream:
 
     @property
     def ttft_s(self) -> float:
-        """Seconds from the request to the first text."""
-        return self.arrivals_s[0] - self.sent_s
+        """Seconds from the request to the first text, or to the end of an empty answer."""
+        return min([*self.arrivals_s[:1], self.ended_s]) - self.sent_s
 
     def gaps_s(self, since_s: float = 0.0, until_s: float = float("inf")) -> list[float]:
         """Return the times between neighbouring events of which the later lies in a span."""

@@ -103,7 +103,7 @@ async def _gap(server: Server, prompt_tokens: int) -> dict[str, object]:
     long = await server.client.stream(long_prompt(prompt_tokens), 2)
     streams = await background.finished()
     quiet = median(_gaps(streams, 0.0, sent_s))
-    busy = _gaps(streams, sent_s, long.arrivals_s[0] + 1.0)
+    busy = _gaps(streams, sent_s, sent_s + long.ttft_s + 1.0)
     return {
         "quiet median ms": 1000 * quiet,
         "longest ms": 1000 * max(busy),
@@ -123,8 +123,8 @@ async def measure_prefix(model: Path, prefix_tokens: int, rounds: int) -> None:
     async with mlxcel(model, 1) as server:
         for _ in range(rounds):
             prefix = long_prompt(prefix_tokens)
-            cold = await server.client.stream(f"{prefix} What came first?", 2)
-            warm = await server.client.stream(f"{prefix} And what came last?", 2)
+            cold = await server.client.stream(f"{prefix} Write a story with these words.", 2)
+            warm = await server.client.stream(f"{prefix} Explain what these words mean.", 2)
             rows.append((cold, warm))
     row = {
         "cold ms": 1000 * median(cold.ttft_s for cold, _ in rows),
