@@ -21,6 +21,7 @@ import mlx.core as mx
 
 from shared.pb import text_pb2 as pb
 from workers.text import penalty
+from workers.text.grammar import guide_logits
 from workers.text.logprob import Logprob
 from workers.text.model import TextModel
 from workers.text.sampling import Sampler
@@ -100,6 +101,9 @@ class Batch:
         if any(row.penalty.active for row in rows):
             contexts = [row.feed if row.penalty.active else () for row in rows]
             logits = penalty.apply(logits, [row.penalty for row in rows], contexts)
+        guides = [row.guide for row in rows]
+        if any(guide is not None for guide in guides):
+            logits = guide_logits(logits, guides)
         tokens = sampler.sample(logits, [len(row.ids) for row in rows])
         return tokens, Logprob.of(logits, tokens, [row.logprobs for row in rows])
 

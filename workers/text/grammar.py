@@ -22,6 +22,7 @@ from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask_par
 
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
+from workers.text.guide import Guide
 
 # Sources: the reference's limits on a grammar (100,000 symbols, 50,000 lexer states); the fuel
 # limits are llguidance's own defaults, about 20 ms of work.
@@ -51,7 +52,7 @@ class GrammarCompiler:
 
     @functools.cached_property
     def _ll_tokenizer(self) -> LLTokenizer:
-        """llguidance's view of the vocabulary; about a second to make."""
+        """Llguidance's view of the vocabulary; about a second to make."""
         try:
             return llguidance.hf.from_tokenizer(
                 self._tokenizer, n_vocab=self._vocab_tokens, eos_token=self._end_ids
@@ -104,8 +105,10 @@ def _read_lark(kind: str, text: str) -> str:
     try:
         return str(grammar_from("lark" if kind == "lark" else "gbnf", text))
     # The converter raises whatever it meets in a malformed grammar.
-    except Exception as failure:  # noqa: BLE001
-        raise ServiceError("invalid_request", "The grammar can't be parsed.", "grammar") from failure
+    except Exception as failure:
+        raise ServiceError(
+            "invalid_request", "The grammar can't be parsed.", "grammar"
+        ) from failure
 
 
 def _refusal(reason: str, schema: Any) -> ServiceError:
@@ -159,16 +162,42 @@ def _paths(schema: Any, keyword: str, path: str) -> Iterator[str]:
             yield from _paths(value, keyword, f"{path}[{index}]")
 
 
+def guide_logits(logits: mx.array, guides: Sequence[Guide | None]) -> mx.array:
+    """Return logits in which every guided row has only what its guide lets it sample.
+
+    Args:
+        logits: [rows, vocabulary].
+        guides: one per row, None where nothing guides.
+    """
+    forced = {row: guide.forced for row, guide in enumerate(guides) if guide and guide.forced}
+    matchers = [
+        guide.matcher if guide is not None and row not in forced else None
+        for row, guide in enumerate(guides)
+    ]
+    if any(matcher is not None for matcher in matchers):
+        # The masks are worked out while the device computes.
+        mx.async_eval(logits)
+        logits = constrain(logits, matchers, [guide and guide.alternative for guide in guides])
+    for row, token in forced.items():
+        only = mx.where(mx.arange(logits.shape[-1]) == token, 0.0, -mx.inf)
+        logits[row] = only.astype(logits.dtype)
+    return logits
+
+
 _executor = functools.lru_cache(maxsize=1)(LLExecutor)
 
 
-def constrain(logits: mx.array, matchers: Sequence[LLMatcher | None]) -> mx.array:
+def constrain(
+    logits: mx.array,
+    matchers: Sequence[LLMatcher | None],
+    alternatives: Sequence[int | None],
+) -> mx.array:
     """Return logits in which every row with a matcher has only its allowed tokens left.
 
     Args:
-        logits: [rows, vocabulary]; best already being computed, since the masks are worked out
-            here, on the processor, meanwhile.
+        logits: [rows, vocabulary].
         matchers: one per row, None where nothing constrains.
+        alternatives: one per row: an id that is allowed as well.
     """
     rows = [row for row, matcher in enumerate(matchers) if matcher is not None]
     if not rows:
@@ -178,6 +207,9 @@ def constrain(logits: mx.array, matchers: Sequence[LLMatcher | None]) -> mx.arra
     pairs = [(matchers[row], place) for place, row in enumerate(rows)]
     fill_next_token_bitmask_par(_executor(), pairs, bits)
     allowed = np.unpackbits(bits.view(np.uint8), axis=-1, bitorder="little", count=size)
+    for place, row in enumerate(rows):
+        if (token := alternatives[row]) is not None:
+            allowed[place, token] = 1
     mask = mx.array(allowed.astype(np.bool_))
     if len(rows) == logits.shape[0]:
         return mx.where(mask, logits, -mx.inf)

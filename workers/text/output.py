@@ -1,7 +1,8 @@
-"""Token ids to events: the text of one sequence.
+"""Token ids to events: the text of one sequence, in blocks.
 
 A pure function of the request and the ids, so that a resumed request replays its ids and goes
-on as if nothing had happened. Owns UTF-8 assembly, control tokens and stop strings. Runs on
+on as if nothing had happened. Text passes four stations: UTF-8 assembly, stop strings (on the raw
+text, thoughts included), thoughts apart from the answer, tool calls apart from content. Runs on
 the engine thread.
 """
 
@@ -9,12 +10,30 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Sequence
+from typing import Any, Protocol
 
 from shared.pb import text_pb2 as pb
+from workers.text.reasoning import NoSplitter, Part, Splitter, Thought
 from workers.text.stop import StopMatcher
+from workers.text.toolcalls.format import Arguments, End, Text
 from workers.text.vocabulary import Vocabulary
 
 ANSWER = pb.BlockStart.KIND_ANSWER
+REASONING = pb.BlockStart.KIND_REASONING
+TOOL_CALL = pb.BlockStart.KIND_TOOL_CALL
+
+
+class Calls(Protocol):
+    """Finds tool calls: `toolcalls.call_stream.CallStream`.
+
+    What it gives are the pieces of `toolcalls.format`, but that a call begins with its id.
+    """
+
+    def feed(self, text: str) -> Sequence[Any]:
+        """Take the next piece of the answer."""
+
+    def finish(self) -> Sequence[Any]:
+        """Return the rest."""
 
 
 class Output:
@@ -24,16 +43,38 @@ class Output:
         vocabulary: of the model.
         stop_strings: texts that end the sequence.
         trims_space: drop one space before the first word (chat on SentencePiece models).
+        splitter: tells thoughts from the answer.
+        calls: finds tool calls in the answer; None when none are expected.
+        visible: control tokens that are part of the text all the same: tags, call delimiters.
+        constrained: a grammar begins with the answer: what the token that closes the thoughts
+            says beyond their end is dropped.
+
+    Attributes:
+        reasoning_tokens: ids sampled inside blocks of thoughts.
     """
 
     def __init__(
-        self, vocabulary: Vocabulary, stop_strings: Sequence[str], *, trims_space: bool
+        self,
+        vocabulary: Vocabulary,
+        stop_strings: Sequence[str],
+        *,
+        trims_space: bool,
+        splitter: Splitter | None = None,
+        calls: Calls | None = None,
+        visible: frozenset[int] = frozenset(),
+        constrained: bool = False,
     ) -> None:
         self._vocabulary = vocabulary
+        self._hidden = vocabulary.control_ids - visible
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._stop = StopMatcher(stop_strings)
         self._trims_space = trims_space
-        self._open = False
+        self.splitter = splitter or NoSplitter()
+        self._calls = calls
+        self._constrained = constrained
+        self._block: pb.BlockStart | None = None
+        self.called = False
+        self.reasoning_tokens = 0
 
     @property
     def stop_string(self) -> str | None:
@@ -44,10 +85,16 @@ class Output:
         """Take one sampled id and return the events it gives."""
         if info is not None:
             self._name(info)
+        self.reasoning_tokens += self.splitter.thinking
         text = ""
-        if token not in self._vocabulary.control_ids:
+        if token not in self._hidden:
             text = self._stop.feed(self._trim(self._decode(token)))
-        return self._show(text, info)
+        was_thinking = self.splitter.thinking
+        parts = self.splitter.feed(text) if text else []
+        if self._constrained and was_thinking:
+            parts = [part for part in parts if isinstance(part, Thought)]
+        events = self._show(parts)
+        return events if info is None else self._attach(info, events)
 
     def finish(self) -> list[pb.Event]:
         """Return what was held back, and the end of the open block.
@@ -55,10 +102,11 @@ class Output:
         Half a character becomes U+FFFD.
         """
         text = self._stop.feed(self._trim(self._decoder.decode(b"", True)))
-        events = self._show(text + self._stop.flush(), None)
-        if self._open:
-            events.append(pb.Event(block_stop=pb.BlockStop()))
-        return events
+        parts = self.splitter.feed(text + self._stop.flush())
+        events = self._show([*parts, *self.splitter.finish()])
+        if self._calls is not None:
+            events += [event for piece in self._calls.finish() for event in self._place(piece)]
+        return events + self._close()
 
     def _name(self, info: pb.TokenInfo) -> None:
         """Fill in the bytes of a token and of its alternatives."""
@@ -74,13 +122,64 @@ class Output:
             return text.removeprefix(" ")
         return text
 
-    def _show(self, text: str, info: pb.TokenInfo | None) -> list[pb.Event]:
-        if not text and info is None:
-            return []
-        events = []
-        if not self._open:
-            self._open = True
-            events.append(pb.Event(block_start=pb.BlockStart(kind=ANSWER)))
-        infos = () if info is None else (info,)
-        events.append(pb.Event(delta=pb.Delta(text=text, infos=infos)))
+    def _show(self, parts: Sequence[Part]) -> list[pb.Event]:
+        """Return the events of thoughts and answer text."""
+        events: list[pb.Event] = []
+        for part in parts:
+            if isinstance(part, Thought):
+                events += self._say(REASONING, part.text)
+            elif self._calls is None:
+                events += self._say(ANSWER, part.text)
+            else:
+                for piece in self._calls.feed(part.text):
+                    events += self._place(piece)
         return events
+
+    def _place(self, piece: Any) -> list[pb.Event]:
+        """Return the events of a piece of content or of a call."""
+        if isinstance(piece, Text):
+            return self._say(ANSWER, piece.text)
+        if isinstance(piece, Arguments):
+            return [_delta(piece.text)]
+        if isinstance(piece, End):
+            return self._close()
+        self.called = True
+        call = pb.BlockStart(kind=TOOL_CALL, tool_call_id=piece.id, tool_name=piece.name)
+        return self._open(call)
+
+    def _say(self, kind: pb.BlockStart.Kind.ValueType, text: str) -> list[pb.Event]:
+        """Return the events that add text to a block of a kind, opened if need be."""
+        events = []
+        if self._block is None or self._block.kind != kind:
+            events = self._open(pb.BlockStart(kind=kind))
+        return [*events, _delta(text)]
+
+    def _open(self, block: pb.BlockStart) -> list[pb.Event]:
+        events = self._close()
+        self._block = block
+        return [*events, pb.Event(block_start=block)]
+
+    def _close(self) -> list[pb.Event]:
+        if self._block is None:
+            return []
+        self._block = None
+        return [pb.Event(block_stop=pb.BlockStop())]
+
+    def _attach(self, info: pb.TokenInfo, events: list[pb.Event]) -> list[pb.Event]:
+        """Put a token's log-probability where its text is, or in an empty piece of text.
+
+        Clients index token infos by their place in the stream, so a token whose text is held
+        back or is markup still gets one.
+        """
+        for event in events:
+            if event.HasField("delta"):
+                event.delta.infos.append(info)
+                return events
+        if self._block is None:
+            kind = REASONING if self.splitter.thinking else ANSWER
+            events += self._open(pb.BlockStart(kind=kind))
+        return [*events, pb.Event(delta=pb.Delta(infos=(info,)))]
+
+
+def _delta(text: str) -> pb.Event:
+    return pb.Event(delta=pb.Delta(text=text))

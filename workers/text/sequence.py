@@ -15,6 +15,7 @@ import mlx.core as mx
 from shared.errors import ServiceError, to_message
 from shared.pb import common_pb2
 from shared.pb import text_pb2 as pb
+from workers.text.guide import Guide
 from workers.text.logprob import Logprob
 from workers.text.loop import LoopRule
 from workers.text.output import Output
@@ -37,6 +38,7 @@ class Sequence:
         reserved_tokens: prompt and completion tokens there is memory for.
         namespace: key of the prompt cache; None when the request must not touch it.
         snapshots: prompt positions worth keeping where a cache can't be trimmed.
+        guide: what must be sampled; None when anything may.
         logprobs: alternatives per token to report; None when not asked for.
         slot_s: when it got the slot it holds; None while it waits.
         ran_s: for how long it held earlier ones.
@@ -56,6 +58,7 @@ class Sequence:
     reserved_tokens: int
     namespace: bytes | None = None
     snapshots: tuple[int, ...] = ()
+    guide: Guide | None = None
     logprobs: int | None = None
     queued_s: float = field(default_factory=time.monotonic)
     slot_s: float | None = None
@@ -109,11 +112,16 @@ class Sequence:
                 # With log-probabilities every token opens the block, shown or not.
                 info = None if self.logprobs is None else pb.TokenInfo(id=token)
                 self.output.feed(token, info)
+                self._follow(token)
         reason = self._reason() if self.ids else None
         if self.output.stop_string is not None:
             self.finish(Reason.REASON_STOP)
         elif reason is not None:
             self.finish(reason)
+
+    def _follow(self, token: int) -> None:
+        if self.guide is not None:
+            self.guide.follow(token)
 
     def next_limit(self, budget_tokens: int) -> int:
         """Return how many tokens to feed at most, so as to stop at the next snapshot."""
@@ -144,7 +152,11 @@ class Sequence:
             self.first_token_s = time.monotonic()
         self.ids.append(token)
         self._unread.append((token, info))
-        self.ended = self._reason() is not None
+        if self.guide is not None:
+            # What it allows next depends on the text so far.
+            self.read()
+        else:
+            self.ended = self._reason() is not None
 
     def read(self) -> None:
         """Turn the ids taken since the last call into events, and end if they say so."""
@@ -155,6 +167,7 @@ class Sequence:
             if token in self.end_ids:
                 continue
             self._frame_events += self.output.feed(token, info)
+            self._follow(token)
             if self.output.stop_string is not None:
                 self.finish(Reason.REASON_STOP)
                 return
@@ -166,6 +179,8 @@ class Sequence:
     def _reason(self) -> pb.Finished.Reason.ValueType | None:
         if self.ids and self.ids[-1] in self.end_ids:
             return Reason.REASON_EOS
+        if self.guide is not None and self.guide.complete:
+            return Reason.REASON_GRAMMAR
         if len(self.ids) >= self.max_tokens:
             full = len(self.prompt) + len(self.ids) >= self.context_tokens
             return Reason.REASON_CONTEXT if full else Reason.REASON_MAX_TOKENS
@@ -218,6 +233,7 @@ class Sequence:
         return common_pb2.Usage(
             prompt_tokens=len(self.prompt),
             completion_tokens=len(self.ids),
+            reasoning_tokens=self.output.reasoning_tokens,
             cached_tokens=self.cached_tokens,
         )
 

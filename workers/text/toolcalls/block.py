@@ -8,14 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from workers.text.toolcalls.format import Call, Piece, Text
+from workers.text.toolcalls.format import Call
+from workers.text.toolcalls.source import Reading, partial_length
+from workers.text.toolcalls.stream import StreamParser, join
+
+__all__ = ["BlockParser", "Read", "join", "partial_length"]
 
 # Returns the calls of a block's body, or None when it holds none.
 Read = Callable[[str], Sequence[Call] | None]
 
 
-class BlockParser:
+class BlockParser(StreamParser):
     """Reads answers in which calls stand between `opening` and `closing`.
+
+    A block without its end is read all the same.
 
     Args:
         opening: text that begins a block.
@@ -24,72 +30,21 @@ class BlockParser:
     """
 
     def __init__(self, opening: str, closing: str, read: Read) -> None:
+        super().__init__()
         self._opening = opening
         self._closing = closing
-        self._read = read
-        self._text = ""
-        self._inside = False
+        self._read_body = read
 
-    def feed(self, text: str) -> list[Piece]:
-        """Part of `Parser`."""
-        self._text += text
-        pieces: list[Piece] = []
-        while self._advance(pieces):
-            pass
-        return join(pieces)
+    def _read(self) -> Reading[None]:
+        while (yield from self._source.find((self._opening,), self._out.text)):
+            body: list[str] = []
+            closing = yield from self._source.find((self._closing,), body.append)
+            self._close("".join(body), closing)
 
-    def finish(self) -> list[Piece]:
-        """Part of `Parser`. A block without its end is read all the same."""
-        text, self._text = self._text, ""
-        if not self._inside:
-            return [Text(text)] if text else []
-        self._inside = False
-        return self._close(text, "")
-
-    def _advance(self, pieces: list[Piece]) -> bool:
-        """Take one step through the text at hand; return whether another may follow."""
-        wanted = self._closing if self._inside else self._opening
-        place = self._text.find(wanted)
-        if place < 0:
-            if not self._inside:
-                keep = len(self._text) - partial_length(self._text, (wanted,))
-                pieces.append(Text(self._text[:keep]))
-                self._text = self._text[keep:]
-            return False
-        before, self._text = self._text[:place], self._text[place + len(wanted) :]
-        if self._inside:
-            pieces += self._close(before, self._closing)
-        else:
-            pieces.append(Text(before))
-        self._inside = not self._inside
-        return True
-
-    def _close(self, body: str, closing: str) -> list[Piece]:
-        calls = self._read(body)
+    def _close(self, body: str, closing: str) -> None:
+        calls = self._read_body(body)
         if calls is None:
-            return [Text(self._opening + body + closing)]
-        return [piece for call in calls for piece in call.pieces()]
-
-
-def partial_length(text: str, delimiters: Sequence[str]) -> int:
-    """Return the length of the longest tail that may be the beginning of a delimiter."""
-    longest = max(map(len, delimiters)) - 1
-    for size in range(min(longest, len(text)), 0, -1):
-        tail = text[-size:]
-        if any(len(d) > size and d.startswith(tail) for d in delimiters):
-            return size
-    return 0
-
-
-def join(pieces: Sequence[Piece]) -> list[Piece]:
-    """Return pieces with neighbouring texts joined and empty ones left out."""
-    joined: list[Piece] = []
-    for piece in pieces:
-        if isinstance(piece, Text):
-            if not piece.text:
-                continue
-            if joined and isinstance(joined[-1], Text):
-                joined[-1] = Text(joined[-1].text + piece.text)
-                continue
-        joined.append(piece)
-    return joined
+            self._out.text(self._opening + body + closing)
+            return
+        for call in calls:
+            self._out.call(call)

@@ -1,0 +1,129 @@
+"""One call as a JSON object, `{"name": …, "arguments": …}`, given out while it is written.
+
+Of the members only the name and the arguments (also called `parameters`) count, the first of
+each; others are read over. Arguments that come before the name wait for it. An object as
+arguments stays the model's own text, a string gives its characters, and `null`, like none at
+all, gives `{}`.
+"""
+
+from __future__ import annotations
+
+from workers.text.toolcalls.json_scanner import StringDecoder, read_string, read_text, read_value
+from workers.text.toolcalls.source import Reading, Source
+from workers.text.toolcalls.stream import Pieces
+
+_ARGUMENTS = ("arguments", "parameters")
+# Members of a call that no delimiter announces. Any other says that it is just an object.
+_BARE_MEMBERS = ("name", *_ARGUMENTS, "type", "id")
+
+
+class CallObject:
+    """Reads one object.
+
+    Args:
+        bare: nothing but its members tells that it is a call, so a name alone is not enough:
+            arguments, an object or a string, must come too.
+
+    Attributes:
+        started: whether it turned out to be a call; if so it has also been ended. What the
+            source kept is forgotten then.
+    """
+
+    def __init__(self, source: Source, out: Pieces, *, bare: bool = False) -> None:
+        self._source = source
+        self._out = out
+        self._bare = bare
+        self._name = ""
+        self._held: list[str] = []
+        self._has_arguments = False
+        self._has_text = False
+        self.started = False
+
+    def read(self) -> Reading[bool]:
+        """Read it from its opening brace on; return whether it came to its closing one."""
+        complete = yield from self._read_members()
+        if self.started:
+            if complete and not self._has_text:
+                self._out.arguments("{}")
+            self._out.end()
+        return complete
+
+    def _read_members(self) -> Reading[bool]:
+        self._source.skip()
+        char = yield from self._source.skip_space()
+        while char == '"':
+            if not (yield from self._read_member()):
+                return False
+            char = yield from self._source.skip_space()
+            if char != ",":
+                break
+            self._source.skip()
+            char = yield from self._source.skip_space()
+        if char != "}":
+            return False
+        self._source.skip()
+        return True
+
+    def _read_member(self) -> Reading[bool]:
+        """Read a key and its value; return whether all is well so far."""
+        key = yield from read_text(self._source)
+        if key is None or (self._bare and key not in _BARE_MEMBERS):
+            return False
+        if (yield from self._source.skip_space()) != ":":
+            return False
+        self._source.skip()
+        char = yield from self._source.skip_space()
+        if key == "name" and not self._name:
+            return (yield from self._read_name(char))
+        if key in _ARGUMENTS and not self._has_arguments:
+            return (yield from self._read_arguments(char))
+        return (yield from read_value(self._source, len))
+
+    def _read_name(self, char: str) -> Reading[bool]:
+        if char != '"':
+            return False
+        self._name = (yield from read_text(self._source)) or ""
+        self._start_if_known()
+        return self._name != ""
+
+    def _read_arguments(self, char: str) -> Reading[bool]:
+        """Read the value that begins with a character."""
+        quoted, nested = char == '"', char in ("{", "[")
+        if self._bare and not quoted and char != "{":
+            return False
+        self._has_arguments = True
+        self._start_if_known()
+        if nested:
+            return (yield from read_value(self._source, self._give))
+        if quoted:
+            return (yield from self._read_quoted())
+        scalar: list[str] = []
+        complete = yield from read_value(self._source, scalar.append)
+        if scalar != ["null"]:
+            self._give("".join(scalar))
+        return complete
+
+    def _read_quoted(self) -> Reading[bool]:
+        decoder = StringDecoder()
+        self._source.skip()
+        closed = yield from read_string(self._source, lambda unit: self._give(decoder.feed(unit)))
+        self._give(decoder.finish())
+        return closed
+
+    def _start_if_known(self) -> None:
+        if self.started or not self._name or (self._bare and not self._has_arguments):
+            return
+        self.started = True
+        self._source.forget()
+        self._out.start(self._name)
+        for text in self._held:
+            self._out.arguments(text)
+
+    def _give(self, text: str) -> None:
+        if not text:
+            return
+        self._has_text = True
+        if self.started:
+            self._out.arguments(text)
+        else:
+            self._held.append(text)
