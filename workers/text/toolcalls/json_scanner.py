@@ -1,7 +1,7 @@
 r"""JSON values in a text that arrives in pieces: read and given on while they are written.
 
-The text stays the model's own, with two repairs that make strings valid JSON: an escape that
-JSON has not (`\d`) gets its backslash doubled, and a raw control character becomes its escape.
+The text stays the model's own, with two repairs that make strings valid JSON: a backslash
+that begins no escape of JSON is doubled, and a raw control character becomes its escape.
 Outside strings only brackets are counted; what else is wrong there stays as it is, except that
 `<`, which no value can hold and every closing tag begins with, ends the reading.
 Source: RFC 8259.
