@@ -24,6 +24,7 @@ from shared import rundir
 from shared.config import ConfigError, add_arguments
 from shared.fleet import Fleet
 from shared.lifecycle import EXIT_PERMANENT, PermanentError
+from workers.text.toolcalls import parse_command
 
 DEFAULT_CONFIG: Final = Path(__file__).resolve().with_name("mlxcel.toml")
 # Where the processes run: `-m` looks for modules in the working folder first, and a user's may
@@ -38,9 +39,14 @@ use. Flag beats environment beats fleet file.
 
 Other commands:
   mlxcel-server launchd render DIR   write launchd jobs for macOS, one per process
+  mlxcel-server parse --format NAME  show which tool calls a raw answer on standard input holds
 """
 
-COMMANDS: Final[Mapping[str, Callable[[Sequence[str], Path], None]]] = {"launchd": launchd.main}
+# Each gets its own arguments and the path of the default fleet file.
+COMMANDS: Final[Mapping[str, Callable[[Sequence[str], Path], None]]] = {
+    "launchd": launchd.main,
+    "parse": lambda arguments, _: parse_command.main(arguments),
+}
 
 
 def build_parser() -> argparse.ArgumentParser:
