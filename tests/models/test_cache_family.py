@@ -7,6 +7,9 @@ of a row that never met another. A mistake in a cache moves logits by tenths, ro
 
 from __future__ import annotations
 
+import gc
+from types import SimpleNamespace
+
 import mlx.core as mx
 import mlx_lm
 import numpy as np
@@ -14,6 +17,7 @@ import pytest
 from mlx_lm.models.cache import make_prompt_cache
 
 from tests.checkpoint import build
+from workers.text.batch import Batch
 
 # Around the 32 tokens of the sliding window, and one prompt that has nothing to prefill.
 LENGTHS_TOKENS = (19, 1, 32, 90, 33)
@@ -32,11 +36,7 @@ class Row:
         self.expected = self._alone()
 
     def prefill(self, chunk_tokens=512):
-        cache, body = make_prompt_cache(self._model), self.prompt[:-1]
-        for start in range(0, len(body), chunk_tokens):
-            self._model(mx.array([body[start : start + chunk_tokens]]), cache=cache)
-            mx.eval([part.state for part in cache])
-        return cache
+        return prefill(self._model, self.prompt[:-1], chunk_tokens)
 
     def _alone(self):
         cache, token, steps = self.prefill(), self.prompt[-1], []
@@ -51,6 +51,14 @@ class Row:
         assert np.abs(logits - expected).max() < TOLERANCE, f"step {self.done}"
         assert logits.argmax() == expected.argmax(), f"step {self.done}"
         self.next, self.done = int(expected.argmax()), self.done + 1
+
+
+def prefill(model, tokens, chunk_tokens=512):
+    cache = make_prompt_cache(model)
+    for start in range(0, len(tokens), chunk_tokens):
+        model(mx.array([tokens[start : start + chunk_tokens]]), cache=cache)
+        mx.eval([part.state for part in cache])
+    return cache
 
 
 def decode(model, cache, tokens):
@@ -117,3 +125,22 @@ def test_rows_that_join_leave_and_return_keep_their_text(model):
     keep(cache, [0])
     run(model, cache, [b], steps=STEPS - b.done)
     assert (a.done, c.done, d.done, b.done, e.done) == (100, 100, 75, STEPS, STEPS)
+
+
+def test_row_taken_out_of_a_batch_holds_no_more_memory_than_its_own(model):
+    def held_bytes():
+        gc.collect()
+        mx.clear_cache()
+        return mx.get_active_memory()
+
+    rng = np.random.default_rng(0)
+    prompts = rng.integers(300, 49_000, (16, 100)).tolist()
+    before = held_bytes()
+    batch = Batch(SimpleNamespace(batches=True))
+    batch._cache = merge(*(prefill(model, prompt) for prompt in prompts))
+    decode(model, batch._cache, [1] * 16)
+    batch_bytes = batch.kv_bytes
+    row = batch._extract(3)
+    mx.eval([part.state for part in row])
+    del batch
+    assert held_bytes() - before < batch_bytes / 8

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import mlx.core as mx
+from mlx.utils import tree_map
 
 from shared.pb import text_pb2 as pb
 from workers.text import penalty
@@ -191,7 +192,11 @@ class Batch:
     def _extract(self, index: int) -> list[Any]:
         if not self._model.batches:
             return self._cache
-        return [part.extract(index) for part in self._cache]
+        row = [part.extract(index) for part in self._cache]
+        for part in row:
+            # `ArraysCache.extract` returns views, which would keep every row's state alive.
+            part.state = tree_map(_compact, part.state)
+        return row
 
     def _keep(self, keep: list[int]) -> None:
         assert self._logprob is None
@@ -213,6 +218,10 @@ class Batch:
     def kv_bytes(self) -> int:
         """Bytes of the batch's cache."""
         return sum(part.nbytes for part in self._cache)
+
+
+def _compact(leaf: Any) -> Any:
+    return mx.contiguous(leaf) if isinstance(leaf, mx.array) else leaf
 
 
 def _sampled(rows: Rows[Sequence], tokens: mx.array, logprob: Logprob | None) -> list[Sampled]:
