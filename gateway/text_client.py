@@ -110,7 +110,7 @@ class TextClient:
         request.gateway_id = self._gateway_id
         self._boxes[box.key] = box
         try:
-            return await self._stub.Submit(request, timeout=max(timeout_s, 0.001))
+            accepted = await self._stub.Submit(request, timeout=max(timeout_s, 0.001))
         except grpc.aio.AioRpcError as failure:
             error = from_rpc(failure)
             if error.code != "timeout":
@@ -121,6 +121,10 @@ class TextClient:
             if error.code == "watch_missing":
                 self._reopen_watch()
             raise error from None
+        if not box.running:
+            # The Watch was lost meanwhile, and nobody would read what this attempt gives.
+            self.cancel(box.key)
+        return accepted
 
     async def cache_stats(self) -> pb.CacheStatsReply:
         """Return what the worker's prompt cache holds.

@@ -13,10 +13,11 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from gateway.__main__ import Start, make_context, stop
 from gateway.app import make_app
 from gateway.auth import Keys
 from gateway.context import Context
+from gateway.replica import Replica
+from gateway.server import Start, make_context, stop
 from shared.fleet import WorkerEntry
 from shared.settings import GatewaySettings
 from tests.fakes.text_worker import FakeTextWorker
@@ -37,6 +38,11 @@ class House:
     @property
     def worker(self) -> FakeTextWorker:
         return self.workers[0]
+
+    @property
+    def replica(self) -> Replica:
+        """The first replica, as the gateway sees it."""
+        return self.context.registry.workers[0].replicas[0]
 
     def add_worker(self, entry: str = "text", replicas: int = 1, **options: Any) -> FakeTextWorker:
         """Add an entry to the fleet; its workers are started by `start`."""

@@ -58,7 +58,7 @@ async def test_headers_of_a_stream_let_nobody_collect_it(house: House):
 
 
 async def test_tokens_arrive_one_by_one(house: House):
-    house.add_worker(step_s=0.05)
+    house.add_worker(step_s=0.1)
     await house.start()
     times = [
         asyncio.get_running_loop().time()
@@ -105,7 +105,7 @@ async def test_high_overtakes_low_that_waits_in_the_gateway(house: House):
     order = []
 
     async def ask(name: str, priority: str) -> None:
-        await house.answer(f"{name} [tokens=20]", headers={"X-Priority": priority})
+        await house.answer(f"{name} [tokens=100]", headers={"X-Priority": priority})
         order.append(name)
 
     low = [asyncio.create_task(ask(f"low{index}", "low")) for index in range(8)]

@@ -98,7 +98,8 @@ async def test_health_while_no_model_has_been_loaded_yet(house: House):
 async def test_health_of_an_idle_server(house: House):
     await house.start()
     await house.answer("x [tokens=5]")
-    await house.worker.heartbeat_now()
+    house.worker.send_heartbeats()
+    await until(lambda: house.replica.counters.values()["sequences_completed"] == 1)
     status, report = await house.get("/health")
     assert status == 200
     assert list(report) == [
@@ -130,8 +131,8 @@ async def test_health_of_a_full_server(house: House):
     house.add_worker(slots=2)
     await house.start()
     busy = [asyncio.create_task(house.text("x [tokens=3000]")) for _ in range(5)]
-    await until(lambda: house.worker.active == 2 and house.worker.queued == 2)
-    await asyncio.sleep(0.05)
+    await until(lambda: (house.replica.active, house.replica.queued) == (2, 2))
+    await until(lambda: house.context.registry.default().admission.waiting == 1)
     status, report = await house.get("/health")
     assert status == 503
     assert report["status"] == "no slot available"
@@ -146,7 +147,8 @@ async def test_health_of_a_full_server(house: House):
 async def test_health_of_a_dead_worker_and_its_return(house: House):
     await house.start()
     await house.answer("x [tokens=5]")
-    await house.worker.heartbeat_now()
+    house.worker.send_heartbeats()
+    await until(lambda: house.replica.counters.values()["sequences_completed"] == 1)
     await house.worker.stop()
     await until(lambda: house.context.registry.default().state == "down")
     assert await house.get("/health") == (
@@ -165,7 +167,8 @@ async def test_replicas_share_the_load(house: House):
     house.add_worker(replicas=2, slots=2)
     await house.start()
     tasks = [asyncio.create_task(house.text("x [tokens=300]")) for _ in range(4)]
-    await until(lambda: all(worker.active == 2 for worker in house.workers))
+    replicas = house.context.registry.default().replicas
+    await until(lambda: all(replica.active == 2 for replica in replicas))
     report = await house.health()
     assert report["batch"]["max_batch_size"] == 4
     assert report["status"] == "no slot available"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -43,17 +44,16 @@ def fleet(tmp_path: Path) -> Path:
     return path
 
 
-async def wait_ready(session: aiohttp.ClientSession) -> None:
+async def wait_status(session: aiohttp.ClientSession, status: int) -> None:
+    """Wait until /health answers with a status."""
     deadline_s = time.monotonic() + 20
     while time.monotonic() < deadline_s:
-        try:
+        with contextlib.suppress(aiohttp.ClientError):
             async with session.get("/health") as reply:
-                if reply.status == 200:
+                if reply.status == status:
                     return
-        except aiohttp.ClientError:
-            pass
-        await asyncio.sleep(0.05)
-    raise AssertionError("not ready in time")
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"/health never answered {status}")
 
 
 async def kill(process: asyncio.subprocess.Process) -> str:
@@ -73,7 +73,7 @@ async def running(fleet: Path):
     gateway = await spawn("gateway", "--config", str(fleet), MLXCEL_PORT=str(port))
     async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
         try:
-            await wait_ready(session)
+            await wait_status(session, 200)
             yield session, gateway, worker
         finally:
             await kill(gateway)
@@ -107,9 +107,7 @@ async def test_killing_the_worker_leaves_the_gateway_up_and_the_stream_whole(run
     await asyncio.sleep(0.2)
     worker.kill()
     await worker.wait()
-    await asyncio.sleep(0.1)
-    async with session.get("/health") as reply:
-        assert reply.status == 503
+    await wait_status(session, 503)
     async with session.post(CHAT, data=body("x")) as reply:
         assert reply.status == 503
         assert (await reply.json())["error"]["type"] == "server_error"

@@ -7,9 +7,9 @@ import contextlib
 import aiohttp
 from aiohttp import web
 
-from gateway.__main__ import Start, make_context
 from gateway.app import make_app
 from gateway.auth import Keys
+from gateway.server import Start, make_context
 from gateway.sse import EventStream
 from shared.settings import GatewaySettings
 

@@ -187,6 +187,8 @@ class FakeTextWorker(text_pb2_grpc.TextServicer):
             await asyncio.sleep(float(directions["accept"]))
         if code := directions.get("refuse"):
             await abort(context, ServiceError(code, "Refused as the script says."))
+        # An earlier attempt of the same request has nobody to read it.
+        self._drop(request.gateway_id, request.key)
         self._queue.append(sequence)
         self._queue.sort(key=lambda sequence: sequence.rank)
         return pb.Accepted(
@@ -199,6 +201,26 @@ class FakeTextWorker(text_pb2_grpc.TextServicer):
         self.cancelled.append(request.key)
         self._drop(request.gateway_id, request.key)
         return pb.CancelReply()
+
+    async def CacheStats(self, request, context):  # noqa: N802
+        return pb.CacheStatsReply(enabled=True, entries=2, bytes=100, hits=3, lookups=4)
+
+    async def CacheReset(self, request, context):  # noqa: N802
+        return pb.CacheResetReply(freed_bytes=100, freed_entries=2)
+
+    async def Slots(self, request, context):  # noqa: N802
+        reply = pb.SlotsReply()
+        for sequence in self._batch:
+            reply.slots.add(
+                id=len(reply.slots),
+                state=pb.Slot.STATE_PREFILL if sequence.prefill_left else pb.Slot.STATE_DECODING,
+                request_id=sequence.request.request_id,
+            )
+        while len(reply.slots) < self.slots:
+            reply.slots.add(id=len(reply.slots), state=pb.Slot.STATE_IDLE)
+        for _ in self._queue:
+            reply.slots.add(id=len(reply.slots), state=pb.Slot.STATE_QUEUED)
+        return reply
 
     # ------------------------------------------------------------ engine
 
@@ -285,14 +307,10 @@ class FakeTextWorker(text_pb2_grpc.TextServicer):
     async def _beat(self) -> None:
         while True:
             await asyncio.sleep(1.0)
-            self._send_heartbeats()
+            self.send_heartbeats()
 
-    async def heartbeat_now(self) -> None:
-        """Send one out of turn, and give it time to arrive."""
-        self._send_heartbeats()
-        await asyncio.sleep(0.05)
-
-    def _send_heartbeats(self) -> None:
+    def send_heartbeats(self) -> None:
+        """Send one to every gateway, in turn or out of it."""
         for gateway_id in list(self._outboxes):
             self._send(gateway_id, pb.StepFrame(step=self._step, heartbeat=self._heartbeat()))
 

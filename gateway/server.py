@@ -1,0 +1,126 @@
+"""A gateway from its first to its last moment.
+
+Owns the listening socket and the order of stopping: no new connections, running streams told why
+they end, then gone, all within two seconds. Everything here runs on the event loop of the caller,
+but for the age of its pulse, which the supervisor's beat reads from a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from aiohttp import web
+
+from gateway.app import make_app
+from gateway.auth import Keys
+from gateway.context import Context
+from gateway.generate import Generator
+from gateway.registry import Registry
+from shared import lifecycle
+from shared.errors import ServiceError
+from shared.fleet import WorkerEntry
+from shared.settings import GatewaySettings
+
+log = logging.getLogger(__name__)
+
+_STAMP_INTERVAL_S: Final = 0.5
+# From the signal to the end of the last stream; supervisors kill after three seconds.
+_GRACE_S: Final = 1.0
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a gateway process is started with."""
+
+    settings: GatewaySettings
+    keys: Keys
+    workers: list[tuple[WorkerEntry, tuple[str, ...]]]
+
+
+def make_context(start: Start) -> Context:
+    """Return what handlers share. Channels belong to the running loop, so call it there."""
+    settings = start.settings
+    registry = Registry(
+        start.workers,
+        queue_limit=settings.max_queue_depth,
+        patience_s=settings.resume_timeout_s,
+        strict_model=settings.strict_model,
+        now_s=time.monotonic,
+    )
+    return Context(settings, start.keys, registry, Generator(settings.timeout_s))
+
+
+async def serve(start: Start) -> None:
+    """Serve until SIGTERM or SIGINT, or until the supervisor is gone."""
+    context = make_context(start)
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+    pulse = Pulse(loop)
+
+    def on_orphaned() -> None:
+        loop.call_soon_threadsafe(stopping.set)
+
+    beat = lifecycle.Beat(pulse.age_s, on_orphaned)
+    runner = web.AppRunner(
+        make_app(context), handler_cancellation=True, access_log=None, shutdown_timeout=0.2
+    )
+    await runner.setup()
+    context.registry.start()
+    await listen(runner, context.settings)
+    lifecycle.on_stop_signals(loop, stopping.set)
+    beat.start()
+    await stopping.wait()
+    beat.stop()
+    await stop(runner, context)
+
+
+async def listen(runner: web.AppRunner, settings: GatewaySettings) -> None:
+    """Bind the port, or leave for good."""
+    site = web.TCPSite(runner, settings.host, settings.port)
+    try:
+        await site.start()
+    except OSError as failure:
+        where = f"{settings.host}:{settings.port}"
+        if failure.errno == errno.EADDRINUSE:
+            lifecycle.exit_permanently(
+                f"port {settings.port} is in use on {settings.host}; stop what listens there, "
+                "or choose another with --port"
+            )
+        lifecycle.exit_permanently(f"can't listen on {where}: {os.strerror(failure.errno or 0)}")
+    log.info("listening on http://%s:%d", settings.host, settings.port)
+
+
+async def stop(runner: web.AppRunner, context: Context) -> None:
+    """End everything in order."""
+    log.info("stopping")
+    for site in list(runner.sites):
+        await site.stop()
+    context.generator.fail_all(
+        ServiceError("worker_unavailable", "The server is shutting down.", retry_after_s=5.0)
+    )
+    await context.generator.drain(_GRACE_S)
+    await runner.cleanup()
+    await context.registry.stop()
+
+
+class Pulse:
+    """How long the event loop has been busy with one thing."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._stamped_s = loop.time()
+        self._stamp()
+
+    def _stamp(self) -> None:
+        self._stamped_s = self._loop.time()
+        self._loop.call_later(_STAMP_INTERVAL_S, self._stamp)
+
+    def age_s(self) -> float:
+        """Return seconds since the loop last had a moment. Called from the beat's thread."""
+        return max(0.0, self._loop.time() - self._stamped_s - _STAMP_INTERVAL_S)
