@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from workers.text.toolcalls.format import to_json
+
+T = TypeVar("T")
 
 # Deeper values are refused: reading recurses.
 MAX_DEPTH = 100
@@ -61,6 +63,16 @@ _ESCAPES = {
 
 class MalformedError(ValueError):
     """The text is no value."""
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise MalformedError(f"{constant} is not JSON")
+
+
+# Numbers are not computed: only their type matters, and they may have any length.
+_DECODER = json.JSONDecoder(
+    parse_int=lambda _: 0, parse_float=lambda _: 0.0, parse_constant=_refuse
+)
 
 
 @dataclass(frozen=True)
@@ -119,25 +131,16 @@ PYTHON_QUOTES = tuple(map(backslash_quote, ('"""', "'''", '"', "'")))
 
 
 class Reader:
-    """Reads loose values out of a text, from `place` on.
+    """Reads loose values out of a text, one after the other.
 
     Args:
         quotes: the ways strings are written, tried in order.
-        key: of object keys that stand without quotes; None where all are quoted.
     """
 
-    def __init__(
-        self,
-        text: str,
-        *,
-        place: int = 0,
-        quotes: tuple[Quote, ...] = PYTHON_QUOTES,
-        key: re.Pattern[str] | None = None,
-    ) -> None:
+    def __init__(self, text: str, quotes: tuple[Quote, ...] = PYTHON_QUOTES) -> None:
         self.text = text
-        self.place = place
+        self.place = 0
         self._quotes = quotes
-        self._key = key
         self._depth = 0
 
     def value(self) -> Literal:
@@ -149,9 +152,9 @@ class Reader:
         self.skip()
         character = self.text[self.place : self.place + 1]
         if character == "{":
-            return Literal("{" + ", ".join(self._items("{", "}", self._entry)) + "}", "object")
+            return Literal(object_of(dict(self.items("{", "}", self._member))), "object")
         if character == "[":
-            return Literal("[" + ", ".join(self._items("[", "]", self._element)) + "]", "array")
+            return Literal(array_of(self.items("[", "]", self._element)), "array")
         string = self.string()
         if string is not None:
             return Literal(to_json(string), "string")
@@ -202,36 +205,37 @@ class Reader:
         """Refuse the text."""
         raise MalformedError(f"no value at character {self.place}")
 
-    def _items(self, opening: str, closing: str, item: Callable[[], str]) -> list[str]:
-        """Read items between brackets; a comma may follow the last one."""
+    def items(self, opening: str, closing: str, read: Callable[[], T]) -> list[T]:
+        """Read items between brackets, separated by commas; one may follow the last."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
             self.fail()
         self.expect(opening)
-        items: list[str] = []
+        items: list[T] = []
         while not self.take(closing):
-            items.append(item())
+            items.append(read())
             if not self.take(","):
                 self.expect(closing)
                 break
         self._depth -= 1
         return items
 
+    def key(self) -> str:
+        """Read an object's key."""
+        self.skip()
+        string = self.string()
+        if string is not None:
+            return string
+        literal = self._number() or self._constant()
+        return literal.text
+
     def _element(self) -> str:
         return self.value().text
 
-    def _entry(self) -> str:
-        self.skip()
-        name = self.match(self._key) if self._key else None
-        if name is None:
-            key = self.value()
-            if key.kind in ("object", "array"):
-                self.fail()
-            name = key.text if key.kind == "string" else to_json(key.text)
-        else:
-            name = to_json(name)
+    def _member(self) -> tuple[str, str]:
+        key = self.key()
         self.expect(":")
-        return f"{name}: {self.value().text}"
+        return key, self.value().text
 
     def _number(self) -> Literal | None:
         text = self.match(_NUMBER)
@@ -269,17 +273,10 @@ def _read_number(text: str) -> Literal | None:
 def read_json(text: str) -> Literal | None:
     """Return strict JSON as it stands, white space around it aside; None if it is none."""
     try:
-        # Numbers are not computed: only their type matters, and they may have any length.
-        value = json.loads(
-            text, parse_int=lambda _: 0, parse_float=lambda _: 0.0, parse_constant=_refuse
-        )
+        value = _DECODER.decode(text)
     except (ValueError, RecursionError):
         return None
     return Literal(text.strip(" \t\r\n"), kind_of(value))
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise MalformedError(f"{constant} is not JSON")
 
 
 def kind_of(value: Any) -> str:
@@ -304,3 +301,48 @@ def read_object(text: str) -> str | None:
     """Return the JSON text of an object: the text's own, or mended; None if it is no object."""
     literal = read_literal(text)
     return literal.text if literal is not None and literal.kind == "object" else None
+
+
+def object_of(members: Mapping[str, str]) -> str:
+    """Return the JSON object of members given by name as JSON text."""
+    return "{" + ", ".join(f"{to_json(name)}: {value}" for name, value in members.items()) + "}"
+
+
+def array_of(elements: Iterable[str]) -> str:
+    """Return the JSON array of elements given as JSON text."""
+    return "[" + ", ".join(elements) + "]"
+
+
+def split_object(text: str) -> dict[str, str]:
+    """Return the texts of a strict JSON object's members; of equal keys the last counts."""
+    members: dict[str, str] = {}
+    place = _skip(text, 1)
+    while text[place] != "}":
+        key, place = _DECODER.raw_decode(text, place)
+        start = _skip(text, _skip(text, place) + 1)
+        _, place = _DECODER.raw_decode(text, start)
+        members[key] = text[start:place]
+        place = _skip_comma(text, place)
+    return members
+
+
+def split_array(text: str) -> list[str]:
+    """Return the texts of a strict JSON array's elements."""
+    elements: list[str] = []
+    place = _skip(text, 1)
+    while text[place] != "]":
+        start = place
+        _, place = _DECODER.raw_decode(text, start)
+        elements.append(text[start:place])
+        place = _skip_comma(text, place)
+    return elements
+
+
+def _skip(text: str, place: int) -> int:
+    match = SPACE.match(text, place)
+    return match.end() if match else place
+
+
+def _skip_comma(text: str, place: int) -> int:
+    place = _skip(text, place)
+    return _skip(text, place + 1) if text[place] == "," else place

@@ -1,0 +1,45 @@
+"""Calls out of complete JSON: one object, or a list of them.
+
+The arguments stay the text that stands in it; those written as a string are its characters. Pure;
+never raises.
+"""
+
+from __future__ import annotations
+
+from workers.text.toolcalls.format import Call
+from workers.text.toolcalls.json_scanner import decode
+from workers.text.toolcalls.literal import read_literal, split_array, split_object
+
+
+def calls_of(text: str, name_key: str, arguments_key: str) -> list[Call] | None:
+    """Return the calls of a JSON text, or of a literal close to it; None if any is none."""
+    literal = read_literal(text)
+    if literal is None:
+        return None
+    items = split_array(literal.text) if literal.kind == "array" else [literal.text]
+    calls: list[Call] = []
+    for item in items:
+        call = _call_of(item, name_key, arguments_key)
+        if call is None:
+            return None
+        calls.append(call)
+    return calls or None
+
+
+def _call_of(text: str, name_key: str, arguments_key: str) -> Call | None:
+    if not text.startswith("{"):
+        return None
+    members = split_object(text)
+    name = members.get(name_key, "")
+    arguments = _arguments_of(members.get(arguments_key, "null"))
+    if not name.startswith('"') or name == '""' or arguments is None:
+        return None
+    return Call(decode(name[1:-1]), arguments)
+
+
+def _arguments_of(text: str) -> str | None:
+    if text.startswith('"'):
+        return decode(text[1:-1])
+    if text == "null":
+        return "{}"
+    return text if text.startswith("{") else None

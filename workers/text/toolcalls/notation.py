@@ -1,0 +1,75 @@
+"""The notation of Gemma's calls: `call:get_weather{city:"Paris",days:2}` with marks of its own.
+
+Keys stand bare, strings between the family's marks with nothing escaped in them, nested objects
+and arrays as in JSON. Values are converted by the tool's schema: a string that is declared to be
+something else may hold that, and a bare word is what the schema makes of it. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+
+from workers.text.toolcalls.conversion import convert_value
+from workers.text.toolcalls.format import Call, Tools, to_json
+from workers.text.toolcalls.literal import (
+    MalformedError,
+    Reader,
+    array_of,
+    backslash_quote,
+    object_of,
+    verbatim_quote,
+)
+from workers.text.toolcalls.schema import Schema
+
+_NAME = re.compile(r"[\w.-]+")
+_KEY = re.compile(r"[^\s:,{}\[\]<\"][^:,{}\[\]<\"]*?(?=\s*:)")
+_BARE = re.compile(r"[^,{}\[\]<]+")
+
+
+def calls_of(body: str, mark: str, tools: Tools) -> list[Call] | None:
+    """Return the calls written one after the other in a text; None if it is anything else.
+
+    Args:
+        mark: what strings stand between.
+    """
+    reader = _CallReader(body, (verbatim_quote(mark), backslash_quote('"')))
+    calls: list[Call] = []
+    try:
+        while not reader.at_end():
+            calls.append(reader.call(tools))
+    except MalformedError:
+        return None
+    return calls
+
+
+class _CallReader(Reader):
+    """Reads this notation."""
+
+    def call(self, tools: Tools) -> Call:
+        self.expect("call:")
+        self.skip()
+        name = self.match(_NAME) or self.fail()
+        parameters = tools.get(name, {})
+        return Call(name, self._object(Schema(parameters, parameters)))
+
+    def _object(self, schema: Schema) -> str:
+        self.skip()
+        return object_of(dict(self.items("{", "}", lambda: self._entry(schema))))
+
+    def _entry(self, schema: Schema) -> tuple[str, str]:
+        self.skip()
+        key = self.match(_KEY) or self.string() or self.fail()
+        self.expect(":")
+        return key, self._typed_value(schema.member(key))
+
+    def _typed_value(self, schema: Schema) -> str:
+        self.skip()
+        if self.text.startswith("{", self.place):
+            return self._object(schema)
+        if self.text.startswith("[", self.place):
+            return array_of(self.items("[", "]", lambda: self._typed_value(schema.element())))
+        string = self.string()
+        if string is None:
+            return convert_value((self.match(_BARE) or self.fail()).strip(), schema)
+        is_string = not schema.kinds or "string" in schema.kinds
+        return to_json(string) if is_string else convert_value(string, schema)

@@ -1,0 +1,74 @@
+"""Blocks of a name and pairs of tags for keys and values, in plain text.
+
+    <tool_call>get_weather
+    <arg_key>city</arg_key>
+    <arg_value>Paris</arg_value>
+    </tool_call>
+
+The base of GLM's and LongCat's formats, whose tags differ by a prefix. A value ends at the first
+`</arg_value>`, and nothing in it is escaped. White space between tags and around names and keys
+is markup, in a value it is part of it. The JSON object of Hermes models in place of name and
+pairs is understood too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from workers.text.toolcalls.block import (
+    BlockParser,
+    read_json,
+    read_name,
+    read_one,
+    read_up_to,
+)
+from workers.text.toolcalls.conversion import convert_all
+from workers.text.toolcalls.format import Call, Tools
+from workers.text.toolcalls.json_call import calls_of
+from workers.text.toolcalls.source import Reading
+
+
+class PairBlockParser(BlockParser):
+    """Reads answers that hold such blocks.
+
+    Args:
+        prefix: of the tags.
+    """
+
+    def __init__(self, prefix: str, tools: Tools) -> None:
+        self._closing = f"</{prefix}tool_call>"
+        super().__init__({f"<{prefix}tool_call>": (self._closing,)})
+        self._prefix = prefix
+        self._tools = tools
+
+    def _read_calls(self) -> Reading[Sequence[Call] | None]:
+        if (yield from self._source.peek()) == "{":
+            text = yield from read_json(self._source)
+            return None if text is None else calls_of(text, "name", "arguments")
+        name = yield from read_name(self._source)
+        pairs = yield from self._read_pairs()
+        # Without the closing tag there is no telling whether all pairs are there.
+        if not name or pairs is None or not (yield from self._source.look((self._closing,))):
+            return None
+        return [Call(name, convert_all(pairs, self._tools.get(name, {})))]
+
+    def _read_pairs(self) -> Reading[list[tuple[str, str]] | None]:
+        pairs: list[tuple[str, str]] = []
+        while True:
+            yield from self._source.skip_space()
+            if not (yield from read_one(self._source, f"<{self._prefix}arg_key>")):
+                return pairs
+            key = yield from read_up_to(self._source, f"</{self._prefix}arg_key>")
+            yield from self._source.skip_space()
+            if not (yield from read_one(self._source, f"<{self._prefix}arg_value>")):
+                return None
+            value = yield from read_up_to(self._source, f"</{self._prefix}arg_value>")
+            if key is None or value is None:
+                return None
+            pairs.append((key.strip(), value))
+
+
+def tags(prefix: str) -> tuple[str, ...]:
+    """Return the tags with a prefix."""
+    names = ("tool_call", "arg_key", "arg_value")
+    return tuple(f"<{slash}{prefix}{name}>" for name in names for slash in ("", "/"))
