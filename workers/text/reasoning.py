@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from workers.text.toolcalls.block import partial_length
+from workers.text.toolcalls.source import partial_length
 
 
 @dataclass(frozen=True)
