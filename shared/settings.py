@@ -343,6 +343,19 @@ class TextSettings:
         flags=("--kv-group-size",),
         env=("MLXCEL_KV_GROUP_SIZE",),
     )
+    reasoning_budget: int = setting(
+        -1,
+        "Tokens a model may think when a request sets no budget; -1: without limit.",
+        flags=("--reasoning-budget",),
+        env=("LLAMA_ARG_THINK_BUDGET", "LLAMA_ARG_REASONING_BUDGET"),
+        unit="tokens",
+    )
+    reasoning_budget_message: str = setting(
+        "",
+        "Text put before the end of thoughts that a budget cuts off.",
+        flags=("--reasoning-budget-message",),
+        env=("LLAMA_ARG_THINK_BUDGET_MESSAGE",),
+    )
     chat_template_file: str = setting(
         "",
         "Jinja file used instead of the model's own chat template.",

@@ -140,7 +140,7 @@ class Worker:
         if slots < settings.parallel:
             log.warning("%s can't be batched: one sequence at a time", model.config["model_type"])
         template, kwargs = read_template(settings, self._folder)
-        prompter = Prompter(model.tokenizer, template, kwargs)
+        prompter = Prompter(model.tokenizer, template, kwargs, model.think_tags)
         names = settings.alias or (model.path.name,)
         card = models.describe(
             model,

@@ -10,9 +10,9 @@ from typing import Any
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 from shared.settings import TextSettings
+from workers.text.answer import AnswerMaker
 from workers.text.loop import LoopRule, default_rule
 from workers.text.model import TextModel
-from workers.text.output import Output
 from workers.text.penalty import PenaltyRule
 from workers.text.prompt import Prompter
 from workers.text.sampling import SamplingRule
@@ -44,6 +44,7 @@ class Intake:
         self._settings = settings
         self._context_tokens = context_tokens
         self._budget_bytes = budget_bytes
+        self._answers = AnswerMaker(model, prompter, settings)
         self._loop = default_rule(settings.loop_detection, str(model.config.get("model_type", "")))
 
     def make_sequence(self, request: pb.GenerateRequest) -> Sequence:
@@ -61,19 +62,17 @@ class Intake:
         caches = self._settings.cache_prompt and (
             request.cache.enabled or not request.cache.HasField("enabled")
         )
+        answer = self._answers.make(request, prompt, max_tokens)
         end_ids = frozenset() if request.stop.ignore_eos else self._model.end_ids
-        output = Output(
-            self._model.vocabulary,
-            request.stop.strings,
-            trims_space=self._model.vocabulary.strips_first_space and request.HasField("chat"),
-        )
         sequence = Sequence(
             request=request,
             prompt=prompt,
             sampling=self._sampling(request.sampling),
             penalty=self._penalty(request),
             loop=self._loop_rule(request.sampling),
-            output=output,
+            output=answer.output,
+            guide=answer.guide,
+            must_call=answer.must_call,
             end_ids=end_ids | frozenset(request.stop.token_ids),
             max_tokens=max_tokens,
             context_tokens=self._context_tokens,
@@ -86,12 +85,6 @@ class Intake:
         return sequence
 
     def _refuse(self, request: pb.GenerateRequest) -> None:
-        if request.HasField("grammar"):
-            raise ServiceError(
-                "not_supported", "Structured output is not supported by this worker."
-            )
-        if request.chat.tools:
-            raise ServiceError("not_supported", "Tools are not supported by this worker.", "tools")
         if any(part.HasField("media") for m in request.chat.messages for part in m.parts):
             raise ServiceError("not_supported", "This model reads text only.", "messages")
         if request.logprobs.post_sampling:

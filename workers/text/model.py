@@ -47,6 +47,7 @@ class TextModel:
         batches: whether rows can share one cache; a family without it runs one row at a time.
         context_tokens: what the checkpoint was trained for.
         footprint: what a sequence's keys and values take.
+        think_tags: what mlx-lm infers from the vocabulary that the model thinks between.
         new_cache: makes the empty cache of one row.
     """
 
@@ -63,6 +64,7 @@ class TextModel:
     weight_bytes: int
     footprint: Footprint
     new_cache: Callable[[], list[Any]]
+    think_tags: tuple[str, str] | None = None
 
     def forward(self, tokens: mx.array, cache: list[Any]) -> mx.array:
         """Return the logits of each row's last position, lazily; the cache grows.
@@ -146,6 +148,7 @@ def load(path: Path, settings: TextSettings) -> TextModel:
         weight_bytes=sum(array.nbytes for _, array in tree_flatten(network.parameters())),
         footprint=footprint,
         new_cache=new_cache,
+        think_tags=(wrapper.think_start, wrapper.think_end) if wrapper.has_thinking else None,
     )
 
 

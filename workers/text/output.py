@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from shared.pb import text_pb2 as pb
-from workers.text.reasoning import NoSplitter, Part, Splitter, Thought
+from workers.text.reasoning import Answer, NoSplitter, Part, Splitter, Thought
 from workers.text.stop import StopMatcher
 from workers.text.toolcalls.format import Arguments, End, Text
 from workers.text.vocabulary import Vocabulary
@@ -48,6 +48,7 @@ class Output:
         visible: control tokens that are part of the text all the same: tags, call delimiters.
         constrained: a grammar begins with the answer: what the token that closes the thoughts
             says beyond their end is dropped.
+        raw: thoughts and their tags are part of the answer.
 
     Attributes:
         reasoning_tokens: ids sampled inside blocks of thoughts.
@@ -57,12 +58,13 @@ class Output:
         self,
         vocabulary: Vocabulary,
         stop_strings: Sequence[str],
-        *,
-        trims_space: bool,
         splitter: Splitter | None = None,
         calls: Calls | None = None,
         visible: frozenset[int] = frozenset(),
+        *,
+        trims_space: bool,
         constrained: bool = False,
+        raw: bool = False,
     ) -> None:
         self._vocabulary = vocabulary
         self._hidden = vocabulary.control_ids - visible
@@ -72,6 +74,7 @@ class Output:
         self.splitter = splitter or NoSplitter()
         self._calls = calls
         self._constrained = constrained
+        self._raw = raw
         self._block: pb.BlockStart | None = None
         self.called = False
         self.reasoning_tokens = 0
@@ -90,7 +93,7 @@ class Output:
         if token not in self._hidden:
             text = self._stop.feed(self._trim(self._decode(token)))
         was_thinking = self.splitter.thinking
-        parts = self.splitter.feed(text) if text else []
+        parts = self._split(text)
         if self._constrained and was_thinking:
             parts = [part for part in parts if isinstance(part, Thought)]
         events = self._show(parts)
@@ -102,11 +105,16 @@ class Output:
         Half a character becomes U+FFFD.
         """
         text = self._stop.feed(self._trim(self._decoder.decode(b"", True)))
-        parts = self.splitter.feed(text + self._stop.flush())
-        events = self._show([*parts, *self.splitter.finish()])
+        parts = self._split(text + self._stop.flush())
+        events = self._show(parts if self._raw else [*parts, *self.splitter.finish()])
         if self._calls is not None:
             events += [event for piece in self._calls.finish() for event in self._place(piece)]
         return events + self._close()
+
+    def _split(self, text: str) -> Sequence[Part]:
+        """Tell thoughts from the answer; raw text is followed, but shown as it is."""
+        parts = self.splitter.feed(text) if text else []
+        return [Answer(text)] if self._raw and text else parts
 
     def _name(self, info: pb.TokenInfo) -> None:
         """Fill in the bytes of a token and of its alternatives."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,9 +17,11 @@ from transformers.utils import chat_template_utils
 
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
+from workers.text.conversation import rendered_messages, rendered_tools
+from workers.text.reasoning import find_tags
 
-# transformers renders inside jinja2's sandbox, but a template can still loop: what it makes of a
-# conversation is never longer than this many times the conversation itself, plus a page.
+# transformers renders inside jinja2's sandbox, but a template can still repeat itself: a prompt
+# longer than this is not tokenised.
 _MAX_PROMPT_CHARACTERS = 64 * 1024 * 1024
 
 # What a template raises that can't do with a conversation what it means to.
@@ -41,13 +43,22 @@ class Prompter:
         tokenizer: transformers' own object.
         template: Jinja text used instead of the tokenizer's.
         template_kwargs: variables every rendering gets; a request's own win.
+        think_tags: what mlx-lm infers from the vocabulary that the model thinks between.
+
+    Attributes:
+        tags: what the model thinks between; None when it does not think.
     """
 
     def __init__(
-        self, tokenizer: Any, template: str | None, template_kwargs: Mapping[str, Any]
+        self,
+        tokenizer: Any,
+        template: str | None,
+        template_kwargs: Mapping[str, Any],
+        think_tags: tuple[str, str] | None = None,
     ) -> None:
         self._tokenizer = tokenizer
         self._template = template or _own_template(tokenizer)
+        self.tags = find_tags(think_tags, str(self._template or ""))
         self._template_kwargs = dict(template_kwargs)
 
     @property
@@ -113,14 +124,16 @@ class Prompter:
             )
         try:
             _set_clock(self._template, chat.template_time_unix_s)
+            variables = self._variables(request)
+            keeps = bool(variables.get("preserve_thinking", False))
             text = self._tokenizer.apply_chat_template(
-                [_to_template(message) for message in chat.messages],
-                tools=[json.loads(tool.json) for tool in _rendered_tools(chat)] or None,
+                rendered_messages(chat, self.tags, keeps_thoughts=keeps),
+                tools=rendered_tools(chat) or None,
                 chat_template=self._template,
                 tokenize=False,
                 add_generation_prompt=chat.add_generation_prompt,
                 continue_final_message=not chat.add_generation_prompt,
-                **self._variables(request),
+                **variables,
             )
         except _REFUSALS as why:
             reason = (str(why).strip().splitlines() or [type(why).__name__])[0][:200]
@@ -159,42 +172,3 @@ def _set_clock(template: str, unix_s: int) -> None:
     moment = datetime.fromtimestamp(unix_s, UTC).astimezone()
     compiled = chat_template_utils._compile_jinja_template(template)  # noqa: SLF001
     compiled.globals["strftime_now"] = moment.strftime
-
-
-def _rendered_tools(chat: pb.ChatPrompt) -> Iterable[pb.Tool]:
-    """Return the tools a template gets to see."""
-    mode = chat.tool_choice.mode
-    if mode == pb.ToolChoice.MODE_NONE:
-        return ()
-    if mode == pb.ToolChoice.MODE_NAMED:
-        return [tool for tool in chat.tools if tool.name == chat.tool_choice.name]
-    return chat.tools
-
-
-def _to_template(message: pb.Message) -> dict[str, Any]:
-    """Return a message as templates expect it: text as one string, arguments as a mapping."""
-    entry: dict[str, Any] = {"role": message.role}
-    entry["content"] = "".join(part.text for part in message.parts)
-    if message.HasField("name"):
-        entry["name"] = message.name
-    if message.HasField("tool_call_id"):
-        entry["tool_call_id"] = message.tool_call_id
-    if message.HasField("reasoning"):
-        entry["reasoning_content"] = message.reasoning
-    if message.tool_calls:
-        entry["tool_calls"] = [_to_call(call) for call in message.tool_calls]
-    return entry
-
-
-def _to_call(call: pb.ToolCall) -> dict[str, Any]:
-    function = {"name": call.name, "arguments": _to_arguments(call.arguments)}
-    return {"id": call.id, "type": "function", "function": function}
-
-
-def _to_arguments(text: str) -> Any:
-    """Return arguments as a mapping; text that is no JSON object stays as it is."""
-    try:
-        value = json.loads(text or "{}")
-    except ValueError:
-        return text
-    return value if isinstance(value, dict) else text

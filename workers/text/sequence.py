@@ -6,6 +6,7 @@ scheduler, arithmetic in the batch.
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +22,8 @@ from workers.text.loop import LoopRule
 from workers.text.output import Output
 from workers.text.penalty import PenaltyRule
 from workers.text.sampling import SamplingRule
+
+log = logging.getLogger(__name__)
 
 Reason = pb.Finished
 
@@ -38,6 +41,7 @@ class Sequence:
         reserved_tokens: prompt and completion tokens there is memory for.
         namespace: key of the prompt cache; None when the request must not touch it.
         snapshots: prompt positions worth keeping where a cache can't be trimmed.
+        must_call: a tool call was forced; an answer without one is worth a warning.
         guide: what must be sampled; None when anything may.
         logprobs: alternatives per token to report; None when not asked for.
         slot_s: when it got the slot it holds; None while it waits.
@@ -59,6 +63,7 @@ class Sequence:
     namespace: bytes | None = None
     snapshots: tuple[int, ...] = ()
     guide: Guide | None = None
+    must_call: bool = False
     logprobs: int | None = None
     queued_s: float = field(default_factory=time.monotonic)
     slot_s: float | None = None
@@ -168,6 +173,9 @@ class Sequence:
                 continue
             self._frame_events += self.output.feed(token, info)
             self._follow(token)
+            if self.guide is not None and self.guide.broken:
+                self.fail(ServiceError("internal", "The grammar of the answer was lost."))
+                return
             if self.output.stop_string is not None:
                 self.finish(Reason.REASON_STOP)
                 return
@@ -191,6 +199,8 @@ class Sequence:
         self.ended = self.completed = True
         self._unread.clear()
         self._frame_events += self.output.finish()
+        if self.must_call and not self.output.called:
+            log.warning("%s: a forced tool call did not come", self.request.request_id)
         stop = self.output.stop_string
         if stop is not None:
             reason = Reason.REASON_STOP

@@ -27,6 +27,7 @@ class Vocabulary:
 
     Attributes:
         pieces: bytes per id; a control token's are its name.
+        control_names: the ids of special tokens by their names.
         control_ids: special tokens, which are not part of the text.
         strips_first_space: the decoder drops the space before the first word of a text.
     """
@@ -44,6 +45,7 @@ class Vocabulary:
                 pieces[index] = str(token.content).encode()
         pieces.extend(b"" for _ in range(size - len(pieces)))
         self.pieces: Sequence[bytes] = pieces
+        self.control_names = {str(token.content): i for i, token in added.items() if token.special}
         self.control_ids = frozenset(i for i, token in added.items() if token.special)
         self.strips_first_space = any(map(_strips, parts))
 

@@ -307,12 +307,10 @@ MEDIA = pb.Part(media={"data": b"\x89PNG"})
 @pytest.mark.parametrize(
     "request_",
     [
-        ask(grammar=pb.Grammar(json_schema="{}")),
         ask(logprobs=pb.Logprobs(top=1, post_sampling=True)),
-        pb.GenerateRequest(chat=pb.ChatPrompt(tools=[pb.Tool(name="f", json="{}")])),
         pb.GenerateRequest(chat=pb.ChatPrompt(messages=[pb.Message(role="user", parts=[MEDIA])])),
     ],
-    ids=["grammar", "probabilities after sampling", "tools", "media"],
+    ids=["probabilities after sampling", "media"],
 )
 def test_what_would_change_the_answer_and_is_not_served_is_refused(request_):
     assert refusal(request_).code == "not_supported"

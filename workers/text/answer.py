@@ -1,0 +1,163 @@
+"""What shape the answer of a request has: thoughts, tool calls, a grammar.
+
+Owns the reading of those fields of a request, and makes the two objects that see to them: the
+output that tells the parts of an answer apart, and the guide that decides what must be sampled.
+Runs on the render thread.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shared.errors import ServiceError
+from shared.pb import text_pb2 as pb
+from shared.settings import TextSettings
+from workers.text.grammar import GrammarCompiler
+from workers.text.guide import UNLIMITED, Guide
+from workers.text.model import TextModel
+from workers.text.output import Output
+from workers.text.prompt import Prompter
+from workers.text.reasoning import TagSplitter, ends_thinking, visible_markers
+from workers.text.toolcalls import detect, generic_json
+from workers.text.toolcalls.call_stream import CallStream
+from workers.text.toolcalls.forcing import force
+
+log = logging.getLogger(__name__)
+
+# A template opens a block of thoughts in its very last line.
+_TAIL_TOKENS = 64
+_MAX_TOOLS = 128
+_FORCED = (pb.ToolChoice.MODE_REQUIRED, pb.ToolChoice.MODE_NAMED)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The shape of one answer.
+
+    Attributes:
+        must_call: whether an answer without a tool call is worth a warning.
+    """
+
+    output: Output
+    guide: Guide | None
+    must_call: bool
+
+
+class AnswerMaker:
+    """Makes answers' shapes for one model."""
+
+    def __init__(self, model: TextModel, prompter: Prompter, settings: TextSettings) -> None:
+        self._model = model
+        self._tags = prompter.tags
+        self._settings = settings
+        self._format = detect(prompter.template) or generic_json.FORMAT
+        self._grammars = GrammarCompiler(model.tokenizer, model.vocab_tokens, [*model.end_ids])
+
+    def make(self, request: pb.GenerateRequest, prompt: Sequence[int], max_tokens: int) -> Answer:
+        """Return the shape of a request's answer.
+
+        Raises:
+            ServiceError: the request asks for a grammar or a budget that can't be.
+        """
+        splitter = self._splitter(prompt)
+        calls = self._calls(request)
+        must_call = calls is not None and request.chat.tool_choice.mode in _FORCED
+        matcher = self._matcher(request, must_call=must_call)
+        budget = self._budget(request, max_tokens)
+        vocabulary = self._model.vocabulary
+        output = Output(
+            vocabulary,
+            request.stop.strings,
+            splitter,
+            calls,
+            visible=self._visible(calls is not None),
+            trims_space=vocabulary.strips_first_space and request.HasField("chat"),
+            constrained=matcher is not None,
+            raw=request.reasoning.raw or not request.HasField("chat"),
+        )
+        guide = None
+        if matcher is not None or (splitter is not None and budget != UNLIMITED):
+            guide = Guide(output.splitter, matcher, budget, self._close, self._opening_id())
+        return Answer(output, guide, must_call)
+
+    def _splitter(self, prompt: Sequence[int]) -> TagSplitter | None:
+        if self._tags is None:
+            return None
+        tail = self._model.vocabulary.decode(prompt[-_TAIL_TOKENS:])
+        return TagSplitter(self._tags, thinking=ends_thinking(tail, self._tags))
+
+    def _calls(self, request: pb.GenerateRequest) -> CallStream | None:
+        choice = request.chat.tool_choice
+        if not request.chat.tools or choice.mode == pb.ToolChoice.MODE_NONE:
+            return None
+        if len(request.chat.tools) > _MAX_TOOLS:
+            count = len(request.chat.tools)
+            raise ServiceError(
+                "invalid_request",
+                f"Too many tools: {count}. Maximum allowed is {_MAX_TOOLS}.",
+                "tools",
+            )
+        named = choice.name if choice.mode == pb.ToolChoice.MODE_NAMED else None
+        return CallStream(self._format, _schemas(request.chat), request.request_id, named)
+
+    def _matcher(self, request: pb.GenerateRequest, *, must_call: bool):  # noqa: ANN202 - LLMatcher
+        if request.HasField("grammar"):
+            return self._grammars.compile(request.grammar)
+        if not must_call or self._format.wrapper is None:
+            return None
+        choice = request.chat.tool_choice
+        grammar = force(
+            self._format.wrapper,
+            _schemas(request.chat),
+            choice.name if choice.mode == pb.ToolChoice.MODE_NAMED else None,
+            self._model.vocabulary.control_names,
+        )
+        try:
+            return self._grammars.compile(grammar)
+        except ServiceError as refusal:
+            # A tool's schema that can't be enforced: the instruction in the prompt must do.
+            log.warning("%s: tool_choice is not enforced: %s", request.request_id, refusal)
+            return None
+
+    def _budget(self, request: pb.GenerateRequest, max_tokens: int) -> int:
+        """Return the tokens of thoughts allowed; of no effect on a model that does not think."""
+        if self._tags is None or not request.reasoning.HasField("budget_tokens"):
+            return self._settings.reasoning_budget
+        budget = request.reasoning.budget_tokens
+        if budget > max_tokens:
+            raise ServiceError(
+                "invalid_request",
+                f"thinking_budget_tokens ({budget}) must be <= max_tokens ({max_tokens})",
+                "thinking_budget_tokens",
+            )
+        return int(budget)
+
+    def _close(self, held: str) -> list[int]:
+        """Return the ids that end a block of thoughts, after the part of the tag that is there."""
+        assert self._tags is not None
+        rest = self._tags.closing.removeprefix(held)
+        message = "" if held else self._settings.reasoning_budget_message
+        return list(self._model.tokenizer.encode(message + rest, add_special_tokens=False))
+
+    def _opening_id(self) -> int | None:
+        if self._tags is None:
+            return None
+        ids = self._model.tokenizer.encode(self._tags.opening, add_special_tokens=False)
+        return int(ids[0]) if len(ids) == 1 else None
+
+    def _visible(self, calls: bool) -> frozenset[int]:  # noqa: FBT001 - one caller, one meaning
+        markers = visible_markers(self._tags, self._format.markers if calls else ())
+        names = self._model.vocabulary.control_names
+        return frozenset(token for name, token in names.items() if name in markers)
+
+
+def _schemas(chat: pb.ChatPrompt) -> dict[str, dict[str, object]]:
+    """Return the parameter schema of each declared function."""
+    schemas = {}
+    for tool in chat.tools:
+        function = json.loads(tool.json).get("function") or {}
+        schemas[tool.name] = function.get("parameters") or {}
+    return schemas

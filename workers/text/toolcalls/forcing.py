@@ -1,0 +1,63 @@
+"""The grammar of an answer that must be a tool call.
+
+Written in llguidance's dialect of Lark, with a JSON schema for the object in the middle. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from shared.pb import text_pb2 as pb
+from workers.text.toolcalls.format import Tools, Wrapper
+
+# A model that can't stop calling would otherwise go on to its token limit.
+_MAX_CALLS = 8
+_JSON_STYLE = {"whitespace_flexible": False, "item_separator": ", ?", "key_separator": ": ?"}
+
+
+def force(
+    wrapper: Wrapper, tools: Tools, named: str | None, control_names: Mapping[str, int]
+) -> pb.Grammar:
+    """Return the grammar of one call of `named`, or of one to eight calls of any function.
+
+    Args:
+        control_names: ids of control tokens by their text; delimiters that are control tokens
+            stand in the grammar as those.
+    """
+    names = [named] if named is not None else list(tools)
+    schema: dict[str, Any] = {"anyOf": [_object(name, tools, wrapper) for name in names]}
+    schema["x-guidance"] = _JSON_STYLE
+    opening = _spell(wrapper.opening, control_names)
+    closing = _spell(wrapper.closing, control_names)
+    more = "" if named is not None else f"{{0,{_MAX_CALLS - 1}}}"
+    if wrapper.is_list:
+        rest = f' ("," / ?/ call){more}' if more else ""
+        start = f'{opening} "[" call{rest} "]" {closing}'
+    else:
+        one = f"{opening} call {closing}".strip()
+        start = f"{one} (/\\n?/ {one}){more}" if more else one
+    return pb.Grammar(lark=f"start: {start}\ncall: %json {json.dumps(schema)}\n")
+
+
+def _object(name: str, tools: Tools, wrapper: Wrapper) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {
+            "name": {"const": name},
+            wrapper.arguments_key: tools.get(name) or {"type": "object"},
+        },
+        "required": ["name", wrapper.arguments_key],
+        "additionalProperties": False,
+    }
+
+
+def _spell(text: str, control_names: Mapping[str, int]) -> str:
+    """Return a fixed text in Lark, control tokens in it as tokens."""
+    for name, token in control_names.items():
+        before, found, after = text.partition(name)
+        if found:
+            parts = (_spell(before, {}), f"<[{token}]>", _spell(after, {}))
+            return " ".join(part for part in parts if part)
+    return json.dumps(text) if text else ""
