@@ -6,13 +6,16 @@ A stream is checked on the way: roles, one finish reason, usage last, `[DONE]` o
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
+import pytest
 
 CHAT = "/v1/chat/completions"
 GREEDY = {"temperature": 0}
@@ -37,17 +40,17 @@ class Client:
 
     def __init__(self, session: aiohttp.ClientSession, **fields: Any) -> None:
         self.session = session
-        self._fields = fields
+        self.fields = fields
         # Chunks with text that have arrived on all streams: what tests wait for.
         self.seen_chunks = 0
 
     def having(self, **fields: Any) -> Client:
         """Return a client with more fields in every body."""
-        return Client(self.session, **self._fields | fields)
+        return Client(self.session, **self.fields | fields)
 
     def body(self, prompt: str, **fields: Any) -> dict[str, Any]:
         """Return the body of a request; `messages` among the fields replaces the prompt."""
-        return {"messages": [{"role": "user", "content": prompt}], **self._fields, **fields}
+        return {"messages": [{"role": "user", "content": prompt}], **self.fields, **fields}
 
     async def get(self, path: str) -> tuple[int, Any]:
         async with self.session.get(path) as reply:
@@ -89,6 +92,38 @@ class Client:
         usage = {"stream_options": {"include_usage": True}}
         return read([chunk async for chunk in self.stream(prompt, **usage | fields)])
 
+    async def slots(self) -> list[str]:
+        """Return the state of each slot, then one "queued" per waiting request."""
+        async with self.session.get("/slots", params=self._query) as reply:
+            assert reply.status == 200, await reply.text()
+            return [slot["state"] for slot in await reply.json()]
+
+    async def is_idle(self) -> bool:
+        """Return whether no slot is taken and nothing waits."""
+        return set(await self.slots()) == {"idle"}
+
+    async def reset_cache(self) -> None:
+        """Make the next prompt a cold one."""
+        async with self.session.post("/v1/cache/reset", params=self._query) as reply:
+            assert reply.status == 200, await reply.text()
+
+    @property
+    def _query(self) -> dict[str, str]:
+        return {name: value for name, value in self.fields.items() if name == "model"}
+
+
+def assert_same(found: Sequence[Answer], expected: Sequence[Answer]) -> None:
+    """Check that answers are equal; log-probabilities up to rounding."""
+    for index, (one, other) in enumerate(zip(found, expected, strict=True)):
+        assert one.text == other.text, index
+        assert (one.finish_reason, one.usage) == (other.finish_reason, other.usage), index
+        for info, wanted in zip(one.logprobs or (), other.logprobs or (), strict=True):
+            assert info["token"] == wanted["token"], index
+            values = [near["logprob"] for near in (info, *info["top_logprobs"])]
+            assert values == pytest.approx(
+                [near["logprob"] for near in (wanted, *wanted["top_logprobs"])], abs=1e-3
+            )
+
 
 def read(chunks: list[Any]) -> Answer:
     """Return the answer that the chunks of a whole, unfailed stream amount to."""
@@ -104,6 +139,16 @@ def read(chunks: list[Any]) -> Answer:
     text = "".join(choice["delta"].get("content") or "" for choice in choices)
     infos = [info for c in choices if c["logprobs"] for info in c["logprobs"]["content"]]
     return Answer(text, end["finish_reason"], usage["usage"], infos or None)
+
+
+async def until(holds: Callable[[], Any], timeout_s: float = 60.0) -> None:
+    """Wait for something to become true; it may be a coroutine function."""
+    async with asyncio.timeout(timeout_s):
+        while True:
+            held = holds()
+            if (await held) if inspect.isawaitable(held) else held:
+                return
+            await asyncio.sleep(0.01)
 
 
 def _has_text(chunk: Any) -> bool:

@@ -1,0 +1,84 @@
+"""A client that goes away frees what it held, wherever its request was."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.client import GREEDY, assert_same, until
+from tests.prompt import make_prompt
+from tests.worker import link
+
+LONG = GREEDY | {"max_tokens": 8000, "cache_prompt": False}
+SHORT = GREEDY | {"max_tokens": 20, "cache_prompt": False}
+# From a client's leaving to a free slot: a step or two, and slack for a busy machine.
+SOON_S = 2.0
+
+
+@pytest.fixture
+async def worker(zoo, client):
+    """The default worker's counters; it ends idle, and answers as it did before."""
+    reference = make_prompt(1)
+    before = await client.ask(reference, **SHORT)
+    async with link(zoo.address()) as worker:
+        yield worker
+    await until(client.is_idle, SOON_S)
+    assert_same([await client.ask_stream(reference, **SHORT)], [before])
+
+
+async def leave(*requests):
+    """Close the connections of requests that run."""
+    assert not any(request.done() for request in requests)
+    for request in requests:
+        request.cancel()
+    await asyncio.gather(*requests, return_exceptions=True)
+
+
+@pytest.mark.parametrize("streams", [True, False])
+async def test_a_client_that_leaves_while_decoding_frees_its_slot(client, worker, streams):
+    ask = client.ask_stream if streams else client.ask
+    before = (await worker.fresh_beat()).counters.decode_tokens
+    request = asyncio.create_task(ask(make_prompt(2), **LONG))
+    await until(lambda: worker.beat.counters.decode_tokens > before + 5)
+    await leave(request)
+    await until(client.is_idle, SOON_S)
+    assert (await worker.fresh_beat()).counters.cancelled > 0
+
+
+async def test_a_client_that_leaves_during_a_long_prefill_ends_it(client, worker):
+    """Beside a running stream a prompt is fed in small chunks, which takes seconds."""
+    other = client.having(**LONG)
+    stream = asyncio.create_task(other.ask_stream(make_prompt(3)))
+    await until(lambda: other.seen_chunks > 5)
+    before = (await worker.fresh_beat()).counters.prefill_tokens
+    request = asyncio.create_task(client.ask(make_prompt(4, 4000), **LONG))
+    await until(lambda: worker.beat.counters.prefill_tokens > before)
+
+    await leave(request)
+    await until(lambda: worker.beat.slots_active == 1, SOON_S)
+    after = worker.beat.counters.prefill_tokens
+    assert after - before < 4000
+    assert (await worker.fresh_beat()).counters.prefill_tokens == after
+    await leave(stream)
+
+
+async def test_clients_that_leave_while_queued_are_never_prefilled(client, worker):
+    """Eight slots, two requests that wait at the worker, the others at the gateway."""
+    holders = client.having(**LONG)
+    running = [asyncio.create_task(holders.ask_stream(make_prompt(5 + n))) for n in range(8)]
+    await until(lambda: holders.seen_chunks > 100)
+    prefilled = (await worker.fresh_beat()).counters.prefill_tokens
+    waiting = [asyncio.create_task(client.ask(make_prompt(20 + n), **LONG)) for n in range(6)]
+
+    async def waits(count):
+        queue_depth = (await client.get("/health"))[1]["batch"]["queue_depth"]
+        return (await client.slots()).count("queued") == count == queue_depth
+
+    await until(lambda: waits(6))
+    assert worker.beat.queue_depth == 2
+    await leave(*waiting)
+    await until(lambda: waits(0), SOON_S)
+    await leave(*running)
+    await until(client.is_idle, SOON_S)
+    assert (await worker.fresh_beat()).counters.prefill_tokens == prefilled

@@ -1,0 +1,156 @@
+"""No answer is lost with a process that is killed in the middle of it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import aiohttp
+import psutil
+import pytest
+from tokenizers import Tokenizer
+
+from tests import checkpoint
+from tests.client import GREEDY, assert_same, connect, until
+from tests.prompt import MIX, make_prompt
+from tests.server import none_lives, serve_fleet, wait_for
+from tests.worker import link
+
+
+@pytest.fixture(scope="module")
+def server(make_folder):
+    """A server whose workers the tests kill; at the end none of its processes is left."""
+    workers = [
+        {"name": name, "model": str(checkpoint.build(name)), "alias": [name], "parallel": slots}
+        for name, slots in (("llama", 20), ("bytes", 4))
+    ]
+    with serve_fleet(make_folder(), *workers) as server:
+        processes = server.tree()
+        yield server
+        processes += server.tree()
+    assert len(processes) > 10
+    wait_for(lambda: none_lives(processes), 5)
+
+
+@pytest.fixture
+async def client(server):
+    async with connect(server.url) as client:
+        yield client
+
+
+async def disturb(server, client, requests, chunks):
+    """Run requests, kill their worker each time so many more chunks have come; return answers."""
+    await client.reset_cache()
+    tasks = [asyncio.ensure_future(request) for request in requests]
+    for count in chunks:
+        due = client.seen_chunks + count
+        await until(lambda due=due: client.seen_chunks >= due)
+        assert not all(task.done() for task in tasks)
+        await asyncio.to_thread(server.kill_worker, client.fields["model"])
+    return await asyncio.gather(*tasks)
+
+
+async def test_texts_and_usage_are_those_of_an_undisturbed_run_whatever_the_settings(
+    server, client
+):
+    client = client.having(model="llama", max_tokens=60, cache_prompt=False)
+    requests = [(make_prompt(100 + n), fields) for n, fields in enumerate(MIX)]
+    # A stop string in the middle of what would be the text, and a loop that ends it.
+    whole = await client.ask(make_prompt(120), **GREEDY)
+    middle = len(whole.text) // 2
+    requests.append((make_prompt(120), GREEDY | {"stop": [whole.text[middle : middle + 9]]}))
+    loop = {"logit_bias": {"300": 1000}, "max_pattern_size": 2, "min_count": 50}
+    requests.append((make_prompt(121), GREEDY | loop))
+
+    def ask_all():
+        streams = [client.ask_stream(prompt, **fields) for prompt, fields in requests]
+        return [*streams, *(client.ask(prompt, **fields) for prompt, fields in requests)]
+
+    undisturbed = await asyncio.gather(*ask_all())
+    assert_same(undisturbed[: len(requests)], undisturbed[len(requests) :])
+    *_, stopped, looped = undisturbed
+    assert whole.text.startswith(stopped.text) and stopped.finish_reason == "stop"
+    assert looped.finish_reason == "stop" and looped.usage["completion_tokens"] == 50
+
+    assert_same(await disturb(server, client, ask_all(), [150]), undisturbed)
+    await until(client.is_idle, 3)
+
+
+async def test_a_character_cut_by_a_death_is_whole_afterwards(server, client):
+    """The model is made to write the bytes of three-byte characters, one token each."""
+    client = client.having(model="bytes", max_tokens=400)
+    bias = {str(token): 33 if byte >= 0xC0 else 30 for byte, token in read_byte_ids().items()}
+    settings = [GREEDY, {"seed": 1}, {"seed": 2, "temperature": 1.5}]
+
+    def ask_all():
+        return [
+            client.ask_stream(make_prompt(130 + n), logit_bias=bias, **fields)
+            for n, fields in enumerate(settings)
+        ]
+
+    undisturbed = await asyncio.gather(*ask_all())
+    characters = [c for answer in undisturbed for c in answer.text if 0x800 <= ord(c) < 0xFFFD]
+    assert len(characters) > 100
+    assert_same(await disturb(server, client, ask_all(), [50, 53]), undisturbed)
+
+
+async def test_twenty_streams_outlive_five_deaths(server, client):
+    client = client.having(model="llama", max_tokens=400)
+    settings = [
+        GREEDY if n % 2 else {"seed": n, "top_k": 40, "temperature": 0.9} for n in range(20)
+    ]
+
+    def ask_all():
+        return [
+            client.ask_stream(make_prompt(200 + n), **fields) for n, fields in enumerate(settings)
+        ]
+
+    async with link(server.address()) as worker:
+        before = worker.beat.memory
+    gateway_bytes = gateway_rss(server)
+    undisturbed = await asyncio.gather(*ask_all())
+    assert all(answer.usage["completion_tokens"] == 400 for answer in undisturbed)
+
+    rng = random.Random(5)
+    chunks = [rng.randint(50, 1000) for _ in range(5)]
+    assert_same(await disturb(server, client, ask_all(), chunks), undisturbed)
+
+    await until(client.is_idle, 3)
+    status, report = await client.get("/health")
+    assert (status, report["batch"]["queue_depth"]) == (200, 0)
+    async with link(server.address()) as worker:
+        after = (await worker.fresh_beat()).memory
+    assert after.kv_bytes == 0
+    assert after.active_bytes - after.prompt_cache_bytes < before.active_bytes * 1.1
+    assert gateway_rss(server) < gateway_bytes * 1.2
+
+
+async def test_a_killed_gateway_comes_back_and_the_worker_forgets_its_requests(server, client):
+    client = client.having(model="llama", cache_prompt=False)
+    expected = await client.ask(make_prompt(140), **GREEDY, max_tokens=20)
+    streams = [
+        asyncio.create_task(client.ask_stream(make_prompt(141 + n), **GREEDY)) for n in range(3)
+    ]
+    await until(lambda: client.seen_chunks > 30)
+    async with link(server.address()) as worker:
+        assert worker.beat.slots_active == 3
+        pid = server.worker("llama").pid
+        server.kill_gateway()
+        for cut in await asyncio.gather(*streams, return_exceptions=True):
+            assert isinstance(cut, aiohttp.ClientError)
+        await until(lambda: worker.beat.slots_active == 0, 3)
+    await asyncio.to_thread(server.wait_until_ready)
+    assert server.worker("llama").pid == pid
+    assert_same([await client.ask(make_prompt(140), **GREEDY, max_tokens=20)], [expected])
+
+
+def read_byte_ids():
+    """Return the token of each byte that these three-byte characters are made of."""
+    tokenizer = Tokenizer.from_file(str(checkpoint.build("bytes") / "tokenizer.json"))
+    text = "".join(map(chr, range(0xA000, 0xD000)))
+    return dict(zip(text.encode(), tokenizer.encode(text).ids, strict=True))
+
+
+def gateway_rss(server):
+    (gateway,) = server.find("gateway")
+    return psutil.Process(gateway.pid).memory_info().rss

@@ -1,0 +1,99 @@
+"""A text worker seen without a gateway: its frames, its heartbeat, its engine's step numbers.
+
+Owns one channel and one Watch. Lives on the test's event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from shared.pb import common_pb2 as common
+from shared.pb import text_pb2 as pb
+from shared.pb import text_pb2_grpc, worker_pb2
+from shared.rpc import open_channel
+from tests.client import until
+
+
+class WorkerLink:
+    """What a gateway has with a worker.
+
+    Attributes:
+        beat: the last heartbeat.
+        events: by request key, in order.
+    """
+
+    def __init__(self, stub: text_pb2_grpc.TextStub) -> None:
+        self._stub = stub
+        self._gateway_id = secrets.token_hex(4)
+        self._keys = itertools.count(1)
+        self.beat = worker_pb2.Heartbeat()
+        self.events: dict[int, list[pb.Event]] = {}
+        self.beats = 0
+
+    async def watch(self, opened: asyncio.Event) -> None:
+        """Keep frames until cancelled."""
+        call = self._stub.Watch(pb.WatchRequest(gateway_id=self._gateway_id))
+        try:
+            while isinstance(frame := await call.read(), pb.StepFrame):
+                opened.set()
+                for sequence in frame.sequences:
+                    self.events[sequence.key].extend(sequence.events)
+                if frame.HasField("heartbeat"):
+                    self.beat = frame.heartbeat
+                    self.beats += 1
+        finally:
+            call.cancel()
+
+    async def submit(
+        self,
+        prompt: str,
+        max_tokens: int,
+        priority: common.Priority.ValueType = common.PRIORITY_NORMAL,
+    ) -> tuple[int, pb.Accepted]:
+        """Queue a greedy request; return its key and what the worker said."""
+        key = next(self._keys)
+        self.events[key] = []
+        request = pb.GenerateRequest(
+            gateway_id=self._gateway_id,
+            key=key,
+            attempt=1,
+            text=prompt,
+            sampling=pb.Sampling(temperature=0),
+            max_tokens=max_tokens,
+            priority=priority,
+            arrival_ns=time.time_ns(),
+        )
+        return key, await self._stub.Submit(request)
+
+    async def find(self, key: int, kind: str) -> pb.Event:
+        """Wait for an event of a request: `started`, `delta`, `finished` and so on."""
+        events = self.events[key]
+        await until(lambda: any(event.HasField(kind) for event in events))
+        return next(event for event in events if event.HasField(kind))
+
+    async def fresh_beat(self) -> worker_pb2.Heartbeat:
+        """Wait for the next heartbeat but one: what it says is of now."""
+        wanted = self.beats + 2
+        await until(lambda: self.beats >= wanted)
+        return self.beat
+
+
+@asynccontextmanager
+async def link(address: str) -> AsyncIterator[WorkerLink]:
+    """Open a Watch at a worker."""
+    async with open_channel(address) as channel:
+        made = WorkerLink(text_pb2_grpc.TextStub(channel))
+        opened = asyncio.Event()
+        task = asyncio.create_task(made.watch(opened))
+        try:
+            async with asyncio.timeout(30):
+                await opened.wait()
+            yield made
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
