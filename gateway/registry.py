@@ -10,6 +10,8 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NoReturn
 
 from gateway.admission import Admission
 from gateway.replica import Replica, State
@@ -41,11 +43,14 @@ class Worker:
         return "ready" if "ready" in states else "loading" if "loading" in states else "down"
 
     def names(self) -> Iterator[str]:
-        """Yield every name that means this worker, as far as it is known yet."""
+        """Yield every name that means this worker; those of the fleet file also while it loads."""
         if self.card is not None:
             yield self.card.name
             yield from self.card.aliases
         yield self.entry.name
+        alias = self.entry.options.get("alias", ())
+        yield from alias.split(",") if isinstance(alias, str) else alias
+        yield Path(self.entry.options.get("model") or self.entry.name).name
 
     def clients(self) -> Sequence[TextClient]:
         """Return the way to each replica that is ready."""
@@ -117,17 +122,20 @@ class Registry:
         """Return the worker a request's `model` means.
 
         Raises:
-            ServiceError: `model_not_found`; under `strict_model` only, or without any worker.
+            ServiceError: there is none, or under `strict_model` none of that name.
         """
         if model:
             for worker in self.workers:
                 if model in worker.names():
                     return worker
-            if self._strict_model and all(worker.card for worker in self.workers):
-                raise ServiceError(
-                    "model_not_found", f"The model '{model[:200]}' does not exist.", "model"
-                )
+            if self._strict_model:
+                self._refuse(model)
         return self.default()
+
+    def _refuse(self, model: str) -> NoReturn:
+        if any(worker.card is None for worker in self.workers):
+            raise ServiceError("model_loading", "Loading model", retry_after_s=1.0)
+        raise ServiceError("model_not_found", f"The model '{model[:200]}' does not exist.", "model")
 
     def default(self) -> Worker:
         """Return the first text worker.

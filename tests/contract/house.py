@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -44,13 +44,24 @@ class House:
         """The first replica, as the gateway sees it."""
         return self.context.registry.workers[0].replicas[0]
 
-    def add_worker(self, entry: str = "text", replicas: int = 1, **options: Any) -> FakeTextWorker:
-        """Add an entry to the fleet; its workers are started by `start`."""
+    def add_worker(
+        self,
+        entry: str = "text",
+        replicas: int = 1,
+        fleet: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> FakeTextWorker:
+        """Add an entry to the fleet; its workers are started by `start`.
+
+        Args:
+            fleet: what the fleet file says about the model.
+            options: of the fake.
+        """
         index = len(self._entries)
         addresses = tuple(
             f"unix:{self._folder}/w{index}.{replica}.sock" for replica in range(replicas)
         )
-        made = WorkerEntry(index, entry, "text", "", replicas, 0.0, {})
+        made = WorkerEntry(index, entry, "text", "", replicas, 0.0, fleet or {})
         self._entries.append((made, addresses))
         workers = [FakeTextWorker(address, **options) for address in addresses]
         self.workers += workers

@@ -47,6 +47,21 @@ async def test_strict_names_are_refused_unless_known(house: House):
     assert (await house.post("x"))[1]["model"] == "SmolLM2"
 
 
+@pytest.mark.parametrize("strict_model", [True, False])
+async def test_a_model_that_still_loads_is_not_answered_by_another(house: House, strict_model):
+    house.add_worker("main", name="SmolLM2")
+    house.add_worker("big", fleet={"model": "models/Qwen3-8B", "alias": ["qwen"]}, name="Qwen3-8B")
+    house.workers[1].loading = True
+    await house.start(wait=False, strict_model=strict_model)
+    await asyncio.gather(*(worker.start() for worker in house.workers))
+    await until(lambda: house.replica.ready)
+    for model in ("big", "Qwen3-8B", "qwen"):
+        status, reply = await house.post("x", model=model)
+        assert (status, reply["error"]["message"]) == (503, "Loading model")
+    status, _ = await house.post("x", model="unheard of")
+    assert status == (503 if strict_model else 200)
+
+
 async def test_all_models_are_listed(house: House):
     await start_two(house)
     for path in ("/v1/models", "/models"):
