@@ -48,6 +48,14 @@ async def test_what_the_worker_refuses_is_a_status_before_any_header(house: Hous
     await house.idle()
 
 
+async def test_one_watch_serves_all_requests_of_a_gateway(house: House):
+    await house.start()
+    await asyncio.gather(*(house.text(f"x {index}") for index in range(10)))
+    assert len(house.worker.watched) == 1
+    assert {request.gateway_id for request in house.worker.submitted} == set(house.worker.watched)
+    assert len({request.key for request in house.worker.submitted}) == 10
+
+
 async def test_headers_of_a_stream_let_nobody_collect_it(house: House):
     await house.start()
     async with house.session.post(CHAT, data=body("hi", stream=True)) as reply:

@@ -76,6 +76,7 @@ class FakeTextWorker(text_pb2_grpc.TextServicer):
         self.loading = False
         self.submitted: list[pb.GenerateRequest] = []
         self.cancelled: list[int] = []
+        self.watched: list[str] = []
         self.counters = worker_pb2.Counters()
         self._die = die or self._close_without_a_word
         self._instance = ""
@@ -159,6 +160,7 @@ class FakeTextWorker(text_pb2_grpc.TextServicer):
         return self.card
 
     async def Watch(self, request, context) -> AsyncIterator[pb.StepFrame]:  # noqa: N802
+        self.watched.append(request.gateway_id)
         previous = self._outboxes.get(request.gateway_id)
         if previous is not None:
             previous.put_nowait(None)
