@@ -343,6 +343,14 @@ class TextSettings:
         flags=("--kv-group-size",),
         env=("MLXCEL_KV_GROUP_SIZE",),
     )
+    reasoning_format: str = setting(
+        "auto",
+        "Where thoughts go: none leaves them in the answer, deepseek and auto put them in "
+        "reasoning_content, deepseek-legacy does both.",
+        flags=("--reasoning-format",),
+        env=("LLAMA_ARG_THINK",),
+        choices=("none", "deepseek", "deepseek-legacy", "auto"),
+    )
     reasoning_budget: int = setting(
         -1,
         "Tokens a model may think when a request sets no budget; -1: without limit.",

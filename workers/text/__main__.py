@@ -150,8 +150,11 @@ class Worker:
             context_tokens,
             {},
         )
-        card.chat_template = prompter.template
         intake = Intake(model, prompter, settings, context_tokens, budget)
+        detected = intake.answers.detected
+        card.chat_template = prompter.template
+        card.tool_call_format = detected.name if detected else ""
+        card.reasoning = prompter.tags is not None
         self._service.ready = Ready(model, card, prompter, intake, parts.reuse.cache, budget)
         self._ready_task = self._loop.create_task(self._server.set_ready(ready=True))
         log.info("%s is ready: %d slots of %d tokens", card.name, slots, context_tokens)

@@ -47,13 +47,18 @@ class Answer:
 
 
 class AnswerMaker:
-    """Makes answers' shapes for one model."""
+    """Makes answers' shapes for one model.
+
+    Attributes:
+        detected: the format in which the chat template writes calls; None if it knows no tools.
+    """
 
     def __init__(self, model: TextModel, prompter: Prompter, settings: TextSettings) -> None:
         self._model = model
         self._tags = prompter.tags
         self._settings = settings
-        self._format = detect(prompter.template) or generic_json.FORMAT
+        self.detected = detect(prompter.template)
+        self._format = self.detected or generic_json.FORMAT
         self._grammars = GrammarCompiler(model.tokenizer, model.vocab_tokens, [*model.end_ids])
 
     def make(self, request: pb.GenerateRequest, prompt: Sequence[int], max_tokens: int) -> Answer:
@@ -68,6 +73,8 @@ class AnswerMaker:
         matcher = self._matcher(request, must_call=must_call)
         budget = self._budget(request, max_tokens)
         vocabulary = self._model.vocabulary
+        raw = request.reasoning.raw or not request.HasField("chat")
+        raw = raw or self._settings.reasoning_format == "none"
         output = Output(
             vocabulary,
             request.stop.strings,
@@ -76,7 +83,8 @@ class AnswerMaker:
             visible=self._visible(calls is not None),
             trims_space=vocabulary.strips_first_space and request.HasField("chat"),
             constrained=matcher is not None,
-            raw=request.reasoning.raw or not request.HasField("chat"),
+            raw=raw,
+            doubled=not raw and self._settings.reasoning_format == "deepseek-legacy",
         )
         guide = None
         if matcher is not None or (splitter is not None and budget != UNLIMITED):

@@ -44,7 +44,7 @@ class Intake:
         self._settings = settings
         self._context_tokens = context_tokens
         self._budget_bytes = budget_bytes
-        self._answers = AnswerMaker(model, prompter, settings)
+        self.answers = AnswerMaker(model, prompter, settings)
         self._loop = default_rule(settings.loop_detection, str(model.config.get("model_type", "")))
 
     def make_sequence(self, request: pb.GenerateRequest) -> Sequence:
@@ -62,7 +62,7 @@ class Intake:
         caches = self._settings.cache_prompt and (
             request.cache.enabled or not request.cache.HasField("enabled")
         )
-        answer = self._answers.make(request, prompt, max_tokens)
+        answer = self.answers.make(request, prompt, max_tokens)
         end_ids = frozenset() if request.stop.ignore_eos else self._model.end_ids
         sequence = Sequence(
             request=request,

@@ -49,6 +49,7 @@ class Output:
         constrained: a grammar begins with the answer: what the token that closes the thoughts
             says beyond their end is dropped.
         raw: thoughts and their tags are part of the answer.
+        doubled: thoughts are shown apart and, with their tags, in the answer as well.
 
     Attributes:
         reasoning_tokens: ids sampled inside blocks of thoughts.
@@ -65,6 +66,7 @@ class Output:
         trims_space: bool,
         constrained: bool = False,
         raw: bool = False,
+        doubled: bool = False,
     ) -> None:
         self._vocabulary = vocabulary
         self._hidden = vocabulary.control_ids - visible
@@ -75,6 +77,7 @@ class Output:
         self._calls = calls
         self._constrained = constrained
         self._raw = raw
+        self._doubled = doubled
         self._block: pb.BlockStart | None = None
         self.called = False
         self.reasoning_tokens = 0
@@ -114,7 +117,10 @@ class Output:
     def _split(self, text: str) -> Sequence[Part]:
         """Tell thoughts from the answer; raw text is followed, but shown as it is."""
         parts = self.splitter.feed(text) if text else []
-        return [Answer(text)] if self._raw and text else parts
+        if not text or not (self._raw or self._doubled):
+            return parts
+        thoughts = [part for part in parts if isinstance(part, Thought)] if self._doubled else []
+        return [*thoughts, Answer(text)]
 
     def _name(self, info: pb.TokenInfo) -> None:
         """Fill in the bytes of a token and of its alternatives."""

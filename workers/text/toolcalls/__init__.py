@@ -3,20 +3,46 @@
 from __future__ import annotations
 
 from workers.text.toolcalls import (
+    command_r,
+    function_gemma,
+    functionary31,
+    functionary32,
+    gemma4,
     generic_json,
+    glm47,
+    granite,
+    harmony,
     hermes,
+    kimi_k2,
     llama3,
+    longcat,
+    minimax_m2,
+    minimax_m3,
     mistral,
     mistral_nemo,
+    pythonic,
     qwen3_coder,
 )
 from workers.text.toolcalls.format import Format
 
 FORMATS: tuple[Format, ...] = (
+    harmony.FORMAT,
+    minimax_m3.FORMAT,
+    minimax_m2.FORMAT,
+    glm47.FORMAT,
+    longcat.FORMAT,
+    granite.FORMAT,
+    gemma4.FORMAT,
+    function_gemma.FORMAT,
+    kimi_k2.FORMAT,
+    command_r.FORMAT,
+    pythonic.FORMAT,
+    qwen3_coder.FORMAT,
     hermes.FORMAT,
     mistral.FORMAT,
     mistral_nemo.FORMAT,
-    qwen3_coder.FORMAT,
+    functionary31.FORMAT,
+    functionary32.FORMAT,
     llama3.FORMAT,
     generic_json.FORMAT,
 )

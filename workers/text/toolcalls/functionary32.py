@@ -36,6 +36,9 @@ class Functionary32Parser(StreamParser):
         if (yield from self._source.look(self._first)):
             yield from self._read_message("")
         while (yield from self._source.find((_OPENING,), self._out.text)):
+            # Of more than three, the last ones are the delimiter.
+            while (yield from read_one(self._source, ">")):
+                self._out.text(">")
             yield from self._read_message(_OPENING)
 
     def _read_message(self, opening: str) -> Reading[None]:
