@@ -1,0 +1,55 @@
+"""What a format makes of a text, in a form that does not depend on how it was fed."""
+
+from __future__ import annotations
+
+from workers.text.toolcalls.format import Arguments, Call, End, Start, Text
+from workers.text.toolcalls.stream import join
+
+
+def read(form, parts, tools):
+    """Return the pieces that the parts of an answer give, neighbouring ones joined."""
+    parser = form.parser(tools)
+    pieces = [piece for part in parts for piece in parser.feed(part)]
+    return join([*pieces, *parser.finish()])
+
+
+def watch(form, text, tools):
+    """Return the joined pieces that are out after each character, then those after the end."""
+    parser = form.parser(tools)
+    pieces = []
+    seen = []
+    for char in text:
+        pieces = join([*pieces, *parser.feed(char)])
+        seen.append(pieces)
+    return [*seen, join([*pieces, *parser.finish()])]
+
+
+def cut(text, places):
+    """Return the parts of a text between places."""
+    bounds = [0, *sorted(places), len(text)]
+    return [text[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+
+
+def content(pieces):
+    return "".join(piece.text for piece in pieces if isinstance(piece, Text))
+
+
+def calls(pieces):
+    """Return the calls among pieces, which must be well nested."""
+    found = []
+    is_open = False
+    for piece in pieces:
+        if isinstance(piece, Start):
+            assert not is_open
+            found.append(Call(piece.name, ""))
+            is_open = True
+        elif isinstance(piece, Arguments):
+            assert is_open
+            found[-1] = Call(found[-1].name, found[-1].arguments + piece.text)
+        elif isinstance(piece, End):
+            assert is_open
+            is_open = False
+        else:
+            assert not is_open
+    assert not is_open
+    return found
