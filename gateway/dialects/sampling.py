@@ -7,7 +7,7 @@ field does to the logits is the worker's business. Pure.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -103,27 +103,32 @@ _BUDGET_NAMES: Final = (
     "thinking_token_budget",
     "thinking_budget",
 )
-# Canonical name → the fields it is read from, the first that is given wins.
-_FLOATS: Final = {
-    "temperature": ("temperature",),
-    "top_p": ("top_p",),
-    "min_p": ("min_p",),
-    "typical_p": ("typical_p",),
-    "top_n_sigma": ("top_n_sigma",),
-    "repetition_penalty": ("repetition_penalty", "repeat_penalty"),
-    "frequency_penalty": ("frequency_penalty",),
-    "presence_penalty": ("presence_penalty",),
-    "dry_multiplier": ("dry_multiplier",),
-    "dry_base": ("dry_base",),
-    "xtc_probability": ("xtc_probability",),
-    "xtc_threshold": ("xtc_threshold",),
-}
+# Named the same in the canonical form.
+_FLOATS: Final = (
+    "temperature",
+    "top_p",
+    "min_p",
+    "typical_p",
+    "top_n_sigma",
+    "repetition_penalty",
+    "frequency_penalty",
+    "presence_penalty",
+    "dry_multiplier",
+    "dry_base",
+    "xtc_probability",
+    "xtc_threshold",
+)
+# Field → canonical name. -1 is llama-server's word for no limit; here that is 0.
 _INTS: Final = {
-    "repetition_context_tokens": ("repetition_context_size", "repeat_last_n"),
-    "dry_allowed_length": ("dry_allowed_length",),
-    # -1 is llama-server's word for the top of the range: no limit, the whole context.
-    "top_k": ("top_k",),
-    "dry_penalty_last_n": ("dry_penalty_last_n",),
+    "repetition_context_size": "repetition_context_tokens",
+    "dry_allowed_length": "dry_allowed_length",
+    "top_k": "top_k",
+    "dry_penalty_last_n": "dry_penalty_last_n",
+}
+# Second name → first name, which wins where both are given.
+_ALIASES: Final = {
+    "repeat_penalty": "repetition_penalty",
+    "repeat_last_n": "repetition_context_size",
 }
 
 
@@ -132,16 +137,19 @@ def invalid(field: str, sentence: str) -> ServiceError:
     return ServiceError("invalid_request", f"{field} {sentence}", field)
 
 
-def check_ranges(fields: SamplingFields) -> None:
+def check_ranges(given: Mapping[str, Any]) -> None:
     """Refuse the first value that is out of range.
+
+    Args:
+        given: fields that are neither absent nor null.
 
     Raises:
         ServiceError: naming the field.
     """
-    for name, (holds, sentence) in RANGES.items():
-        value = getattr(fields, name)
-        if value is None:
+    for name, value in given.items():
+        if name not in RANGES:
             continue
+        holds, sentence = RANGES[name]
         if abs(value) > _FLOAT32_MAX:
             raise invalid(name, "is out of range")
         if not holds(value):
@@ -154,14 +162,18 @@ def parse_sampling(fields: SamplingFields, stamp: Stamp) -> pb.Sampling:
     Raises:
         ServiceError: a value is out of range.
     """
-    check_ranges(fields)
+    given = {n: v for n, v in msgspec.structs.asdict(fields).items() if v is not None}
+    check_ranges(given)
+    for alias, name in _ALIASES.items():
+        if alias in given:
+            given.setdefault(name, given[alias])
     sampling = pb.Sampling(p_less=fields.p_less, seed=_parse_seed(fields.seed, stamp))
-    for canonical, names in _FLOATS.items():
-        if (value := _first(fields, names)) is not None:
-            setattr(sampling, canonical, value)
-    for canonical, names in _INTS.items():
-        if (value := _first(fields, names)) is not None:
-            setattr(sampling, canonical, min(max(value, 0), _INT32_MAX))
+    for name in _FLOATS:
+        if name in given:
+            setattr(sampling, name, given[name])
+    for name, canonical in _INTS.items():
+        if name in given:
+            setattr(sampling, canonical, min(max(given[name], 0), _INT32_MAX))
     _parse_breakers(fields, sampling)
     _parse_bias(fields, sampling)
     sizes = (fields.max_pattern_size, fields.min_pattern_size, fields.min_count)
