@@ -70,11 +70,14 @@ class WorkerLink:
         )
         return key, await self._stub.Submit(request)
 
+    def has(self, key: int, kind: str) -> bool:
+        """Return whether an event has come: `started`, `delta`, `finished` and so on."""
+        return any(event.HasField(kind) for event in self.events[key])
+
     async def find(self, key: int, kind: str) -> pb.Event:
-        """Wait for an event of a request: `started`, `delta`, `finished` and so on."""
-        events = self.events[key]
-        await until(lambda: any(event.HasField(kind) for event in events))
-        return next(event for event in events if event.HasField(kind))
+        """Wait for an event of a request and return the first of its kind."""
+        await until(lambda: self.has(key, kind))
+        return next(event for event in self.events[key] if event.HasField(kind))
 
     async def fresh_beat(self) -> worker_pb2.Heartbeat:
         """Wait for the next heartbeat but one: what it says is of now."""

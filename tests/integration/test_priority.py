@@ -1,0 +1,76 @@
+"""Who goes first: a high request overtakes what waits, and nobody starves."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+
+import pytest
+
+from shared.pb import common_pb2 as common
+from tests.client import GREEDY, until
+from tests.prompt import make_prompt
+from tests.worker import link
+
+LOW, NORMAL, HIGH = common.PRIORITY_LOW, common.PRIORITY_NORMAL, common.PRIORITY_HIGH
+
+
+@pytest.fixture
+async def worker(zoo, client):
+    async with link(zoo.address()) as worker:
+        yield worker
+    await until(client.is_idle, 3)
+
+
+async def test_a_high_request_is_prefilled_within_two_steps_of_its_arrival(worker):
+    """Eight low requests run and 32 wait; each of five high ones takes a slot at once."""
+    low = [(await worker.submit(make_prompt(n), 60, LOW))[0] for n in range(40)]
+    await until(lambda: worker.beat.slots_active == 8 and worker.beat.queue_depth == 32)
+    waits = []
+    for number in range(5):
+        key, accepted = await worker.submit(make_prompt(50 + number), 5, HIGH)
+        started = (await worker.find(key, "started")).started
+        waits.append(started.step - accepted.step)
+        await worker.find(key, "finished")
+    assert not all(worker.has(key, "finished") for key in low)
+    assert max(waits) <= 2, waits
+    for key in low:
+        assert (await worker.find(key, "finished")).finished.usage.completion_tokens == 60
+
+
+async def test_classes_are_served_in_order_and_by_arrival_inside_each(worker):
+    holders = [(await worker.submit(make_prompt(n), 40, NORMAL))[0] for n in range(8)]
+    await until(lambda: worker.beat.slots_active == 8)
+    classes = [LOW, NORMAL, LOW, NORMAL, NORMAL, LOW]
+    waiting = [(await worker.submit("wait", 2, priority))[0] for priority in classes]
+    starts = [(await worker.find(key, "started")).started.step for key in waiting]
+    for key in holders + waiting:
+        await worker.find(key, "finished")
+    order = sorted(range(6), key=lambda index: (classes[index], index))
+    assert [starts[index] for index in order] == sorted(starts), starts
+
+
+async def test_a_high_request_over_http_does_not_wait_for_the_low_ones(client):
+    """Both queues, the gateway's and the worker's, are full of low requests."""
+    fields = GREEDY | {"max_tokens": 60}
+    low = [
+        asyncio.create_task(client.ask(make_prompt(n), headers={"X-Priority": "low"}, **fields))
+        for n in range(36)
+    ]
+
+    async def waits():
+        return (await client.slots()).count("queued") > 20
+
+    await until(waits)
+    took_s = []
+    for number in range(4):
+        began_s = time.monotonic()
+        await client.ask(f"{number}", headers={"X-Priority": "high"}, **GREEDY, max_tokens=1)
+        took_s.append(time.monotonic() - began_s)
+    left = sum(not task.done() for task in low)
+    began_s = time.monotonic()
+    answers = await asyncio.gather(*low)
+    assert left > 10
+    assert statistics.median(took_s) < (time.monotonic() - began_s) / 2
+    assert all(answer.usage["completion_tokens"] == 60 for answer in answers)
