@@ -124,9 +124,9 @@ async def test_many_streams_survive_many_deaths(house: House):
 async def test_requests_go_on_at_another_replica(house: House):
     house.add_worker(replicas=2)
     await house.start()
-    wanted = await house.text("x [tokens=100]", seed=2)
+    wanted = await house.text("x [tokens=400]", seed=2)
     first, second = house.workers
-    reading = [asyncio.create_task(house.text("x [tokens=100]", seed=2)) for _ in range(4)]
+    reading = [asyncio.create_task(house.text("x [tokens=400]", seed=2)) for _ in range(4)]
     await until(lambda: first.active and second.active)
     await first.stop()
     assert await asyncio.gather(*reading) == [wanted] * 4
