@@ -18,7 +18,7 @@ from shared.settings import TextSettings
 from workers.text.grammar import GrammarCompiler
 from workers.text.guide import UNLIMITED, Guide
 from workers.text.model import TextModel
-from workers.text.output import Output
+from workers.text.output import Output, Style
 from workers.text.prompt import Prompter
 from workers.text.reasoning import TagSplitter, ends_thinking, visible_markers
 from workers.text.toolcalls import detect, generic_json
@@ -75,17 +75,14 @@ class AnswerMaker:
         vocabulary = self._model.vocabulary
         raw = request.reasoning.raw or not request.HasField("chat")
         raw = raw or self._settings.reasoning_format == "none"
-        output = Output(
-            vocabulary,
-            request.stop.strings,
-            splitter,
-            calls,
+        style = Style(
             visible=self._visible(calls is not None),
             trims_space=vocabulary.strips_first_space and request.HasField("chat"),
             constrained=matcher is not None,
             raw=raw,
             doubled=not raw and self._settings.reasoning_format == "deepseek-legacy",
         )
+        output = Output(vocabulary, request.stop.strings, style, splitter, calls)
         guide = None
         if matcher is not None or (splitter is not None and budget != UNLIMITED):
             guide = Guide(output.splitter, matcher, budget, self._close, self._opening_id())

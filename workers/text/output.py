@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from shared.pb import text_pb2 as pb
@@ -36,22 +37,38 @@ class Calls(Protocol):
         """Return the rest."""
 
 
+@dataclass(frozen=True)
+class Style:
+    """How the parts of an answer are shown.
+
+    Attributes:
+        visible: control tokens that are part of the text all the same: tags, call delimiters.
+        trims_space: drop one space before the first word (chat on SentencePiece models).
+        constrained: a grammar begins with the answer: what the token that closes the thoughts
+            says beyond their end is dropped.
+        raw: thoughts and their tags are part of the answer.
+        doubled: thoughts are shown apart and, with their tags, in the answer as well.
+    """
+
+    visible: frozenset[int] = frozenset()
+    trims_space: bool = False
+    constrained: bool = False
+    raw: bool = False
+    doubled: bool = False
+
+
 class Output:
     """Assembles the events of one sequence.
 
     Args:
         vocabulary: of the model.
         stop_strings: texts that end the sequence.
-        trims_space: drop one space before the first word (chat on SentencePiece models).
+        style: how its parts are shown.
         splitter: tells thoughts from the answer.
         calls: finds tool calls in the answer; None when none are expected.
-        visible: control tokens that are part of the text all the same: tags, call delimiters.
-        constrained: a grammar begins with the answer: what the token that closes the thoughts
-            says beyond their end is dropped.
-        raw: thoughts and their tags are part of the answer.
-        doubled: thoughts are shown apart and, with their tags, in the answer as well.
 
     Attributes:
+        called: whether a tool call was found.
         reasoning_tokens: ids sampled inside blocks of thoughts.
     """
 
@@ -59,25 +76,18 @@ class Output:
         self,
         vocabulary: Vocabulary,
         stop_strings: Sequence[str],
+        style: Style,
         splitter: Splitter | None = None,
         calls: Calls | None = None,
-        visible: frozenset[int] = frozenset(),
-        *,
-        trims_space: bool,
-        constrained: bool = False,
-        raw: bool = False,
-        doubled: bool = False,
     ) -> None:
         self._vocabulary = vocabulary
-        self._hidden = vocabulary.control_ids - visible
+        self._hidden = vocabulary.control_ids - style.visible
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._stop = StopMatcher(stop_strings)
-        self._trims_space = trims_space
+        self._trims_space = style.trims_space
         self.splitter = splitter or NoSplitter()
         self._calls = calls
-        self._constrained = constrained
-        self._raw = raw
-        self._doubled = doubled
+        self._style = style
         self._block: pb.BlockStart | None = None
         self.called = False
         self.reasoning_tokens = 0
@@ -97,7 +107,7 @@ class Output:
             text = self._stop.feed(self._trim(self._decode(token)))
         was_thinking = self.splitter.thinking
         parts = self._split(text)
-        if self._constrained and was_thinking:
+        if self._style.constrained and was_thinking:
             parts = [part for part in parts if isinstance(part, Thought)]
         events = self._show(parts)
         return events if info is None else self._attach(info, events)
@@ -109,7 +119,7 @@ class Output:
         """
         text = self._stop.feed(self._trim(self._decoder.decode(b"", True)))
         parts = self._split(text + self._stop.flush())
-        events = self._show(parts if self._raw else [*parts, *self.splitter.finish()])
+        events = self._show(parts if self._style.raw else [*parts, *self.splitter.finish()])
         if self._calls is not None:
             events += [event for piece in self._calls.finish() for event in self._place(piece)]
         return events + self._close()
@@ -117,9 +127,11 @@ class Output:
     def _split(self, text: str) -> Sequence[Part]:
         """Tell thoughts from the answer; raw text is followed, but shown as it is."""
         parts = self.splitter.feed(text) if text else []
-        if not text or not (self._raw or self._doubled):
+        if not text or not (self._style.raw or self._style.doubled):
             return parts
-        thoughts = [part for part in parts if isinstance(part, Thought)] if self._doubled else []
+        thoughts = (
+            [part for part in parts if isinstance(part, Thought)] if self._style.doubled else []
+        )
         return [*thoughts, Answer(text)]
 
     def _name(self, info: pb.TokenInfo) -> None:

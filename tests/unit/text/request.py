@@ -13,7 +13,7 @@ from shared.pb import text_pb2 as pb
 from workers.text.footprint import Footprint
 from workers.text.loop import LoopRule
 from workers.text.model import TextModel
-from workers.text.output import Output
+from workers.text.output import Output, Style
 from workers.text.penalty import PenaltyRule
 from workers.text.sampling import SamplingRule
 from workers.text.sequence import Sequence
@@ -47,7 +47,7 @@ def make_sequence(
         sampling=SamplingRule(),
         penalty=PenaltyRule(),
         loop=loop or LoopRule(),
-        output=Output(vocabulary, stop, trims_space=False),
+        output=Output(vocabulary, stop, Style()),
         end_ids=frozenset(end_ids),
         max_tokens=max_tokens,
         context_tokens=context_tokens,

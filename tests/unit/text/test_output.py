@@ -10,7 +10,7 @@ from shared.pb import text_pb2 as pb
 from tests.unit.text import tiny_tokenizer
 from tests.unit.text.reading import cut_at_stop
 from tests.unit.text.tiny_tokenizer import to_ids
-from workers.text.output import Output
+from workers.text.output import Output, Style
 from workers.text.vocabulary import Vocabulary
 
 # Characters of one to four bytes; families, flags and skin tones are several characters joined.
@@ -38,7 +38,7 @@ def cuts(draw, data):
 
 def run(ids, stop=(), vocabulary=VOCABULARY, *, trims_space=False):
     """Return the events of each id, and those of the end."""
-    output = Output(vocabulary, stop, trims_space=trims_space)
+    output = Output(vocabulary, stop, Style(trims_space=trims_space))
     return [*(output.feed(token) for token in ids), output.finish()]
 
 
@@ -60,7 +60,7 @@ def test_characters_cut_anywhere_come_whole(text, data):
 @given(texts, st.data())
 def test_a_character_is_shown_with_its_last_byte(text, data):
     ids = data.draw(cuts(text.encode()))
-    output = Output(VOCABULARY, (), trims_space=False)
+    output = Output(VOCABULARY, (), Style())
     shown, fed = "", b""
     for token in ids:
         fed += VOCABULARY.pieces[token]
@@ -90,7 +90,7 @@ def test_bytes_that_are_no_text_become_marks_and_nothing_is_lost(data):
     st.data(),
 )
 def test_a_stop_string_ends_the_text_wherever_the_tokens_cut_it(text, strings, data):
-    output = Output(VOCABULARY, strings, trims_space=False)
+    output = Output(VOCABULARY, strings, Style())
     steps = []
     for token in data.draw(cuts(text.encode())):
         steps.append(output.feed(token))
@@ -118,7 +118,7 @@ def test_an_added_token_that_is_not_special_shows():
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(0, len(TOKENIZER) - 1), max_size=12), st.booleans())
 def test_events_are_one_block_of_deltas(ids, asks_infos):
-    output = Output(VOCABULARY, ["국"], trims_space=False)
+    output = Output(VOCABULARY, ["국"], Style())
     infos = [pb.TokenInfo(id=token, logprob=-1) if asks_infos else None for token in ids]
     events = [e for pair in zip(ids, infos, strict=True) for e in output.feed(*pair)]
     events += output.finish()
@@ -137,7 +137,7 @@ def test_events_are_one_block_of_deltas(ids, asks_infos):
 def test_token_infos_carry_the_bytes_of_the_token_and_of_its_alternatives():
     half = to_ids(b"\xed")[0]
     info = pb.TokenInfo(id=half, logprob=-0.5, top=[pb.TokenInfo(id=half), pb.TokenInfo(id=EOS)])
-    output = Output(VOCABULARY, (), trims_space=False)
+    output = Output(VOCABULARY, (), Style())
     delta = output.feed(half, info)[1].delta
     assert delta.text == ""
     (named,) = delta.infos
