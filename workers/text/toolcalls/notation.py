@@ -58,7 +58,8 @@ class _CallReader(Reader):
 
     def _entry(self, schema: Schema) -> tuple[str, str]:
         self.skip()
-        key = self.match(_KEY) or self.string() or self.fail()
+        string = self.string()
+        key = self.match(_KEY) or self.fail() if string is None else string
         self.expect(":")
         return key, self._typed_value(schema.member(key))
 
