@@ -77,7 +77,7 @@ token_ids = st.one_of(
 )
 shapes = st.fixed_dictionaries(
     {
-        "stop": st.lists(st.sampled_from(["STOP", "한국", "OP\n", "어", "\n\n"]), max_size=2),
+        "stop": st.lists(st.sampled_from(["STOP", "한국", "OP\n", "어", "\n\n", "#"]), max_size=2),
         "end_ids": st.sampled_from([(EOS,), (EOS, OTHER_END), ()]),
         "max_tokens": st.sampled_from([1, 5, 12, 1000]),
         "context_tokens": st.sampled_from([8, 4096]),
