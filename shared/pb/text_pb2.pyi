@@ -63,7 +63,7 @@ class GenerateRequest(_message.Message):
     text: _builtins.str
     """Raw text, tokenised with special tokens parsed and BOS added."""
     max_tokens: _builtins.int
-    """Absent: to the end of the context."""
+    """Absent: the worker's default. 4294967295: to the end of the context."""
     priority: _common_pb2.Priority.ValueType
     arrival_ns: _builtins.int
     """Unix nanoseconds at which the gateway first saw the request. Gateway and
@@ -72,8 +72,8 @@ class GenerateRequest(_message.Message):
     timeout_ms: _builtins.int
     """Milliseconds the request may still take, from receipt. 0: no limit."""
     isolate: _builtins.bool
-    """Run in an otherwise empty batch: set for requests that are suspected of
-    having killed a worker.
+    """Run in an otherwise empty batch until the first new token: set for requests
+    that are suspected of having killed a worker.
     """
     @_builtins.property
     def chat(self) -> Global___ChatPrompt: ...

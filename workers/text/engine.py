@@ -213,7 +213,11 @@ class Engine:
             return
         if isinstance(command, Submit):
             request = command.sequence.request
-            self._sequences[request.gateway_id, request.key] = command.sequence
+            place = request.gateway_id, request.key
+            if place in self._sequences:
+                # The gateway has given up on its last attempt.
+                self._sequences[place].cancel()
+            self._sequences[place] = command.sequence
             self._scheduler.waiting.append(command.sequence)
             return
         for (gateway_id, key), sequence in self._sequences.items():

@@ -21,6 +21,8 @@ from workers.text.sequence import Sequence
 _MAX_STOP_STRINGS = 256
 _MAX_STOP_CHARACTERS = 4096
 _OPEN_END_TOKENS = 1024
+# max_tokens of a request that asks for everything up to the end of the context.
+_UNLIMITED = 2**32 - 1
 
 
 class Intake:
@@ -125,7 +127,9 @@ class Intake:
         return room if wanted < 0 else min(wanted, room)
 
     def _wanted(self, request: pb.GenerateRequest) -> int:
-        return request.max_tokens if request.HasField("max_tokens") else self._settings.predict
+        if not request.HasField("max_tokens"):
+            return self._settings.predict
+        return -1 if request.max_tokens == _UNLIMITED else request.max_tokens
 
     def _reserve(self, request: pb.GenerateRequest, prompt_tokens: int, max_tokens: int) -> int:
         """Return the tokens to keep memory for before the sequence starts.

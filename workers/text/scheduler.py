@@ -198,6 +198,6 @@ class Scheduler:
 
 def _together(sequence: Sequence, held: list[Sequence]) -> bool:
     """Return whether a sequence may run beside those that hold slots."""
-    if sequence.request.isolate:
+    if sequence.suspect:
         return not held
-    return not any(other.request.isolate for other in held)
+    return not any(other.suspect for other in held)

@@ -101,6 +101,11 @@ class Sequence:
         return self.request.priority or common_pb2.PRIORITY_NORMAL
 
     @property
+    def suspect(self) -> bool:
+        """Whether it must run alone: until a new token shows that it does not kill the worker."""
+        return self.request.isolate and len(self.ids) <= len(self.request.forced_ids)
+
+    @property
     def deadline_s(self) -> float:
         """On the monotonic clock; infinite without a time limit."""
         limit_ms = self.request.timeout_ms
