@@ -13,6 +13,8 @@ from tests.unit.toolcalls.sample import answers, damages, soups
 from tests.unit.toolcalls.writer import WRITERS
 from workers.text.toolcalls import FORMATS
 
+# In these, text to the user stands in messages of its own, whose headers are markup.
+FRAMED = ("functionary32", "harmony")
 TOOLS = {"f": {"properties": {"city": {"type": "string"}}}}
 
 every_writer = pytest.mark.parametrize("writer", WRITERS, ids=lambda writer: writer.label)
@@ -36,7 +38,7 @@ def is_within(part, whole):
 
 
 @every_writer
-@examples(25)
+@examples(12)
 @given(st.data())
 def test_calls_and_text_come_back_as_they_were_written(writer, data):
     answer = data.draw(answers(writer))
@@ -53,7 +55,7 @@ def test_calls_and_text_come_back_as_they_were_written(writer, data):
 
 
 @every_writer
-@examples(4)
+@examples(3)
 @given(st.data())
 def test_every_cut_gives_the_same(writer, data):
     answer = data.draw(answers(writer))
@@ -65,7 +67,7 @@ def test_every_cut_gives_the_same(writer, data):
 
 
 @every_writer
-@examples(20)
+@examples(10)
 @given(st.data())
 def test_a_damaged_answer_loses_nothing_and_is_the_same_however_cut(writer, data):
     answer = data.draw(answers(writer))
@@ -74,7 +76,7 @@ def test_a_damaged_answer_loses_nothing_and_is_the_same_however_cut(writer, data
 
 
 @every_writer
-@examples(8)
+@examples(4)
 @given(st.data())
 def test_what_is_out_stays_when_the_text_ends_anywhere(writer, data):
     answer = data.draw(answers(writer))
@@ -87,19 +89,18 @@ def test_what_is_out_stays_when_the_text_ends_anywhere(writer, data):
 
 
 @every_form
-@examples(40)
+@examples(25)
 @given(st.data())
 def test_any_mixture_of_marks_is_read_without_loss(form, data):
     check(form, data.draw(soups(form)), TOOLS, data)
 
 
 @every_form
-@examples(15)
+@examples(10)
 @given(st.text())
 def test_any_text_without_marks_is_content(form, text):
     pieces = read(form, text, TOOLS)
-    if not calls(pieces):
-        assert content(pieces) == text
+    assert calls(pieces) or content(pieces) == text
 
 
 def check(form, text, tools, data):
@@ -108,7 +109,7 @@ def check(form, text, tools, data):
     found = calls(pieces)
     assert read(form, text, tools) == pieces
     assert read(form, cut(text, data.draw(places(text))), tools) == pieces
-    if not found:
+    if not found and form.name not in FRAMED:
         assert content(pieces) == text
     assert is_within(content(pieces), text)
     for call in found:
