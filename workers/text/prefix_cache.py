@@ -135,7 +135,7 @@ class PrefixCache:
         """
         tokens = np.asarray(ids, dtype=np.int32)
         trimmable = all(part.is_trimmable() for part in cache)
-        nbytes = sum(part.nbytes for part in cache)
+        nbytes = _size(cache)
         if len(tokens) < self._limits.min_tokens or not _finite(cache):
             return
         if nbytes > self._limits.capacity_bytes:
@@ -143,13 +143,11 @@ class PrefixCache:
             return
         if self._covered(namespace, tokens, trimmable=trimmable):
             return
-        entry = Entry(namespace, tokens, cache, trimmable, nbytes, self._clock())
+        entry = Entry(namespace, tokens, cache, trimmable, nbytes)
         if trimmable:
             self._drop_prefixes(entry)
-        self._entries.append(entry)
-        self.nbytes += nbytes
         self.counts.inserts += 1
-        self.shrink(self._limits.capacity_bytes)
+        self._bring_in(entry)
         if self._store is not None:
             self._store.put(entry)
 
@@ -184,19 +182,21 @@ class PrefixCache:
         if self._store is None:
             return
         _, common = self._best(namespace, tokens)
-        stored = self._store.entries(namespace)
-        usable = {usable_tokens(item, tokens): item for item in stored}
-        longest = max(usable, default=0)
-        if longest <= max(common, self._limits.min_tokens - 1):
-            return
-        item = usable[longest]
-        cache = self._store.load(item)
-        if cache is not None:
-            nbytes = sum(part.nbytes for part in cache)
-            entry = Entry(namespace, item.tokens, cache, item.trimmable, nbytes, self._clock())
-            self._entries.append(entry)
-            self.nbytes += nbytes
-            self.shrink(self._limits.capacity_bytes)
+        worth_tokens = max(common + 1, self._limits.min_tokens)
+        usable = [(usable_tokens(item, tokens), item) for item in self._store.entries(namespace)]
+        for length, item in sorted(usable, key=lambda pair: pair[0], reverse=True):
+            if length < worth_tokens:
+                return
+            cache = self._store.load(item)
+            if cache is not None:
+                self._bring_in(Entry(namespace, item.tokens, cache, item.trimmable, _size(cache)))
+                return
+
+    def _bring_in(self, entry: Entry) -> None:
+        entry.used_s = self._clock()
+        self._entries.append(entry)
+        self.nbytes += entry.nbytes
+        self.shrink(self._limits.capacity_bytes)
 
     def _best(self, namespace: bytes, tokens: np.ndarray) -> tuple[Entry | None, int]:
         found, longest = None, 0
@@ -240,6 +240,10 @@ class PrefixCache:
     def _remove(self, entry: Entry) -> None:
         self._entries.remove(entry)
         self.nbytes -= entry.nbytes
+
+
+def _size(cache: list[Any]) -> int:
+    return sum(part.nbytes for part in cache)
 
 
 def _finite(cache: list[Any]) -> bool:

@@ -31,6 +31,16 @@ log = logging.getLogger(__name__)
 _FORMAT = "mlxcel-prefix-1"
 _MAX_HEADER_BYTES = 64 * 1024 * 1024
 _MAX_WAITING = 8
+# What reading the header of a file raises that somebody else has put there.
+_MALFORMED = (
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+    zlib.error,
+)
 
 
 @dataclass(frozen=True)
@@ -93,7 +103,7 @@ class PrefixStore:
     def _admit(self, path: Path) -> None:
         try:
             stored = _read_header(path)
-        except (OSError, ValueError, KeyError, zlib.error) as failure:
+        except _MALFORMED as failure:
             self._forget(path, str(failure))
             return
         with self._lock:
@@ -158,9 +168,10 @@ def _read_header(path: Path) -> Stored:
     """Return what a file says about itself, without reading its arrays.
 
     Raises:
-        ValueError, KeyError, OSError, zlib.error: it is none of ours, or not whole.
+        One of `_MALFORMED`: it is none of ours, or not whole.
 
-    Source: the safetensors format: a little-endian length, then that many bytes of JSON.
+    Source: the safetensors format: a little-endian length, then that many bytes of JSON, which
+    says where each array begins and ends in the rest.
     """
     if path.suffix != ".safetensors" or path.name.startswith("."):
         raise ValueError("not an entry")
@@ -168,7 +179,11 @@ def _read_header(path: Path) -> Stored:
         length = int.from_bytes(file.read(8), "little")
         if not 2 <= length <= _MAX_HEADER_BYTES:
             raise ValueError("no safetensors header")
-        header = json.loads(file.read(length))["__metadata__"]
+        tensors = json.loads(file.read(length))
+    header = tensors.pop("__metadata__")
+    nbytes = path.stat().st_size
+    if nbytes != 8 + length + max(item["data_offsets"][1] for item in tensors.values()):
+        raise ValueError("torn")
     # save_prompt_cache flattens its three metadata trees; ours is the first.
     if header["0.format"] != _FORMAT:
         raise ValueError("unknown format")
@@ -178,7 +193,7 @@ def _read_header(path: Path) -> Stored:
         namespace=bytes.fromhex(header["0.namespace"]),
         tokens=np.frombuffer(packed, dtype=np.int32),
         trimmable=header["0.trimmable"] == "1",
-        nbytes=path.stat().st_size,
+        nbytes=nbytes,
     )
 
 
