@@ -16,14 +16,13 @@ def calls_of(text: str, name_key: str, arguments_key: str) -> list[Call] | None:
     literal = read_literal(text)
     if literal is None:
         return None
-    items = split_array(literal.text) if literal.kind == "array" else [literal.text]
-    calls: list[Call] = []
-    for item in items:
-        call = _call_of(item, name_key, arguments_key)
-        if call is None:
-            return None
-        calls.append(call)
-    return calls or None
+    try:
+        items = split_array(literal.text) if literal.kind == "array" else [literal.text]
+        calls = [_call_of(item, name_key, arguments_key) for item in items]
+    except RecursionError:  # as deep as could just be read from a frame further out
+        return None
+    found = [call for call in calls if call is not None]
+    return found if len(found) == len(calls) else None
 
 
 def _call_of(text: str, name_key: str, arguments_key: str) -> Call | None:

@@ -22,7 +22,7 @@ from workers.text.toolcalls.literal import (
 from workers.text.toolcalls.schema import Schema
 
 _NAME = re.compile(r"[\w.-]+")
-_KEY = re.compile(r"[^\s:,{}\[\]<\"][^:,{}\[\]<\"]*?(?=\s*:)")
+_KEY = re.compile(r"[^:,{}\[\]<\"]+(?=:)")
 _BARE = re.compile(r"[^,{}\[\]<]+")
 
 
@@ -58,8 +58,9 @@ class _CallReader(Reader):
 
     def _entry(self, schema: Schema) -> tuple[str, str]:
         self.skip()
-        string = self.string()
-        key = self.match(_KEY) or self.fail() if string is None else string
+        key = self.string()
+        if key is None:
+            key = (self.match(_KEY) or self.fail()).strip()
         self.expect(":")
         return key, self._typed_value(schema.member(key))
 

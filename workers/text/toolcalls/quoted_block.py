@@ -72,14 +72,16 @@ class QuotedBlockParser(StreamParser):
         A mark without its counterpart hides the rest of the text: where the closing delimiter is
         in it, the strings are taken to be none.
         """
-        while self._closing in text:
-            body, _, text = text.partition(self._closing)
-            self._close(body, self._closing)
-            before, found, text = text.partition(self._opening)
-            self._out.text(before)
-            if not found:
+        place = 0
+        while (end := text.find(self._closing, place)) >= 0:
+            self._close(text[place:end], self._closing)
+            place = end + len(self._closing)
+            start = text.find(self._opening, place)
+            self._out.text(text[place:start] if start >= 0 else text[place:])
+            if start < 0:
                 return
-        self._close(text, "")
+            place = start + len(self._opening)
+        self._close(text[place:], "")
 
     def _close(self, body: str, closing: str) -> None:
         calls = self._calls_of(body)

@@ -1,0 +1,495 @@
+"""Recorded and hand-made answers of the formats whose calls are given whole."""
+
+from __future__ import annotations
+
+import importlib
+import json
+
+import pytest
+
+from tests.unit.toolcalls.reading import calls, content, cut, read, watch
+from workers.text.toolcalls import detect, find
+from workers.text.toolcalls.format import Call
+
+WEATHER = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string"},
+        "days": {"type": "integer"},
+        "units": {"anyOf": [{"$ref": "#/$defs/Units"}, {"type": "null"}]},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "place": {
+            "type": "object",
+            "properties": {"zip": {"type": "string"}, "floor": {"type": "integer"}},
+        },
+    },
+    "$defs": {"Units": {"enum": ["celsius", "kelvin"]}},
+}
+TOOLS = {"get_weather": WEATHER, "stop": {"type": "object", "properties": {}}}
+PARIS = Call("get_weather", '{"city": "Paris"}')
+PARIS_DAYS = Call("get_weather", '{"city": "Paris", "days": 2}')
+STOP = Call("stop", "{}")
+M3 = "]<]minimax[>["
+
+# Format, answer, calls, content.
+GOOD = [
+    (
+        "kimi_k2",
+        (
+            "On it.<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0"
+            '<|tool_call_argument_begin|>{"city": "Paris"}<|tool_call_end|><|tool_call_begin|>'
+            "functions.stop:1<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>"
+        ),
+        [PARIS, STOP],
+        "On it.",
+    ),
+    (  # the singular spelling, no `functions.`, a dot in a name, white space everywhere
+        "kimi_k2",
+        (
+            "<|tool_call_section_begin|>\n<|tool_call_begin|> mcp.get:12 "
+            '<|tool_call_argument_begin|> {"b":1.50 , "a":[]} <|tool_call_end|>\n'
+            "<|tool_call_section_end|>Done"
+        ),
+        [Call("mcp.get", '{"b":1.50 , "a":[]}')],
+        "Done",
+    ),
+    (  # cut behind a complete call
+        "kimi_k2",
+        (
+            "<|tool_calls_section_begin|><|tool_call_begin|>functions.stop:0"
+            "<|tool_call_argument_begin|>{}"
+        ),
+        [STOP],
+        "",
+    ),
+    (  # delimiters in a string
+        "functionary31",
+        (
+            '<function=stop>{"why": "</function><function=x>{}"}</function>'
+            "<function=stop>{}</function>"
+        ),
+        [Call("stop", '{"why": "</function><function=x>{}"}'), STOP],
+        "",
+    ),
+    (
+        "functionary31",
+        'Use <function=name>, not this: <function=get_weather>\n{"city": "Paris"}\n</function>!',
+        [PARIS],
+        "Use <function=name>, not this: !",
+    ),
+    (
+        "functionary32",
+        'all\nLet me look.\n>>>get_weather\n{"city": "Paris"}>>>stop\n{}>>>all\nDone.',
+        [PARIS, STOP],
+        "Let me look.\nDone.",
+    ),
+    ("functionary32", 'get_weather\n{"city": "Paris"}', [PARIS], ""),
+    (
+        "functionary32",
+        "all\n>>> print(1)\n>>>x = 2\n>>>>stop\n{}",
+        [STOP],
+        ">>> print(1)\n>>>x = 2\n>",
+    ),
+    ("functionary32", "Hello\nworld", [], "Hello\nworld"),
+    (
+        "granite",
+        (
+            '<response><tool_call>{"name": "get_weather", "arguments": {"city": "Paris"}}'
+            '</tool_call>\n<tool_call>{"name": "stop"}</tool_call></response>'
+        ),
+        [PARIS, STOP],
+        "",
+    ),
+    (
+        "granite",
+        'Wait.<|tool_call|>[{"name": "get_weather", "arguments": "{\\"city\\": \\"Paris\\"}"}]',
+        [PARIS],
+        "Wait.",
+    ),
+    (
+        "granite",
+        (
+            '<tool_call>[{"arguments": {"city": "Paris"}, "name": "get_weather"}, {"name":"stop",'
+            '"arguments":null}]'
+        ),
+        [PARIS, STOP],
+        "",
+    ),
+    ("granite", "<response>Just text.</response>", [], "<response>Just text.</response>"),
+    (
+        "command_r",
+        (
+            '<|START_ACTION|>[\n    {"tool_call_id": "0", "tool_name": "get_weather", '
+            '"parameters": {"city": "Paris"}},\n    {"tool_call_id": "1", "tool_name": "stop", '
+            '"parameters": {}}\n]<|END_ACTION|>'
+        ),
+        [PARIS, STOP],
+        "",
+    ),
+    (
+        "command_r",
+        (
+            'I will look.\nAction: get_weather\nAction Input: {"city": "Paris"}\nAction: stop\n'
+            "Action Input: {}\nSo be it."
+        ),
+        [PARIS, STOP],
+        "I will look.\nSo be it.",
+    ),
+    (
+        "command_r",
+        (
+            'Action:\n```json\n[\n    {\n        "tool_name": "get_weather",\n'
+            '        "parameters": {"city": "Paris"}\n    }\n]```'
+        ),
+        [PARIS],
+        "",
+    ),
+    (
+        "command_r",
+        "Plan of Action: wait.\nAction: wait for it\nAction: none",
+        [],
+        "Plan of Action: wait.\nAction: wait for it\nAction: none",
+    ),
+    (
+        "harmony",
+        (
+            "<|channel|>commentary<|message|>Let me look.<|end|><|start|>assistant<|channel|>"
+            'commentary to=functions.get_weather <|constrain|>json<|message|>{"city": "Paris"}'
+            "<|call|>"
+        ),
+        [PARIS],
+        "Let me look.",
+    ),
+    (
+        "harmony",
+        (
+            ' to=functions.get_weather<|channel|>commentary json<|message|>{"city": "Paris"}'
+            "<|call|><|start|>assistant to=functions.stop<|channel|>commentary<|message|><|call|>"
+            "<|start|>assistant<|channel|>final<|message|>Done.<|return|>"
+        ),
+        [PARIS, STOP],
+        "Done.",
+    ),
+    (
+        "harmony",
+        (
+            "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>analysis"
+            " to=functions.stop code<|message|>{}"
+        ),
+        [STOP],
+        "<|channel|>analysis<|message|>Hm.<|end|>",
+    ),
+    (  # what is no JSON object is no call of ours
+        "harmony",
+        "<|channel|>analysis to=python code<|message|>1 + 1<|call|>",
+        [],
+        "<|channel|>analysis to=python code<|message|>1 + 1<|call|>",
+    ),
+    (
+        "minimax_m2",
+        (
+            '\n<minimax:tool_call>\n<invoke name="get_weather">\n<parameter name="city">Paris'
+            '</parameter>\n<parameter name="days">2</parameter>\n</invoke>\n<invoke name="stop">\n'
+            "</invoke>\n</minimax:tool_call>"
+        ),
+        [PARIS_DAYS, STOP],
+        "\n",
+    ),
+    (  # other delimiters in a value, which is kept to the letter
+        "minimax_m2",
+        (
+            "<invoke name='get_weather'><parameter name='city'>\n a </invoke> 'b' </parameter>"
+            "</invoke>."
+        ),
+        [Call("get_weather", '{"city": "\\n a </invoke> \'b\' "}')],
+        ".",
+    ),
+    (
+        "minimax_m3",
+        (
+            f'{M3}<tool_call>\n{M3}<invoke name="get_weather">{M3}<city>Paris{M3}</city>\n'
+            f"{M3}<days>2{M3}</days>{M3}</invoke>\n"
+            f'{M3}<invoke name="stop">{M3}</invoke>\n{M3}</tool_call>'
+        ),
+        [PARIS_DAYS, STOP],
+        "",
+    ),
+    (
+        "minimax_m3",
+        (
+            f'{M3}<tool_call>{M3}<invoke name="get_weather">'
+            f"{M3}<tags>{M3}<item>1{M3}</item>{M3}<item>a <b>{M3}</item>{M3}</tags>"
+            f"{M3}<place>\n{M3}<zip>018956{M3}</zip>\n{M3}<floor>3{M3}</floor>\n{M3}</place>"
+            f"{M3}<units>null{M3}</units>{M3}</invoke>{M3}</tool_call>"
+        ),
+        [
+            Call(
+                "get_weather",
+                '{"tags": ["1", "a <b>"], "place": {"zip": "018956", "floor": 3}, "units": null}',
+            )
+        ],
+        "",
+    ),
+    (
+        "glm47",
+        (
+            "Let me look.\n<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Paris"
+            "</arg_value>\n<arg_key>days</arg_key>\n<arg_value>2</arg_value>\n</tool_call>\n"
+            "<tool_call>stop</tool_call>"
+        ),
+        [PARIS_DAYS, STOP],
+        "Let me look.\n\n",
+    ),
+    (  # Hermes' way, which these models fall into
+        "glm47",
+        '<tool_call>{"name": "get_weather", "arguments": {"city": "Paris"}}</tool_call>',
+        [PARIS],
+        "",
+    ),
+    (
+        "longcat",
+        (
+            "<longcat_tool_call>get_weather\n<longcat_arg_key>city</longcat_arg_key>\n"
+            "<longcat_arg_value></longcat_tool_call> 007</longcat_arg_value>\n</longcat_tool_call>"
+        ),
+        [Call("get_weather", '{"city": "</longcat_tool_call> 007"}')],
+        "",
+    ),
+    (
+        "gemma4",
+        (
+            'Sure.<|tool_call>call:get_weather{city:<|"|>Paris<|"|>,days:2}<tool_call|>'
+            "<|tool_call>call:stop{}<tool_call|>"
+        ),
+        [PARIS_DAYS, STOP],
+        "Sure.",
+    ),
+    (
+        "gemma4",
+        (
+            '<|tool_call>call:get_weather{place:{zip:00123,<|"|>floor<|"|>:<|"|>3<|"|>},'
+            'tags:[<|"|>}<tool_call|>"<|"|>,7],units:null,extra:[1,{a:true}]}<tool_call|>'
+        ),
+        [
+            Call(
+                "get_weather",
+                '{"place": {"zip": "00123", "floor": 3}, "tags": ["}<tool_call|>\\"", "7"], '
+                '"units": null, "extra": [1, {"a": true}]}',
+            )
+        ],
+        "",
+    ),
+    (
+        "function_gemma",
+        (
+            "<start_function_call>call:get_weather{city:<escape>Paris, {1}<escape>,days:<escape>2"
+            "<escape>}<end_function_call><start_function_call>call:stop{}<end_function_call>"
+        ),
+        [Call("get_weather", '{"city": "Paris, {1}", "days": 2}'), STOP],
+        "",
+    ),
+    (
+        "pythonic",
+        '<|tool_call_start|>[get_weather(city="Paris", days=2), stop()]<|tool_call_end|>Checking.',
+        [PARIS_DAYS, STOP],
+        "Checking.",
+    ),
+    (
+        "pythonic",
+        (
+            "<|tool_call_start|>[a.b(x=-1.5e3, y=[True, None, {'k': \"\\d\\u00e9\\n\"}], z=false, "
+            "get=(), )]<|tool_call_end|>"
+        ),
+        [],
+        (
+            "<|tool_call_start|>[a.b(x=-1.5e3, y=[True, None, {'k': \"\\d\\u00e9\\n\"}], z=false, "
+            "get=(), )]<|tool_call_end|>"
+        ),
+    ),
+    (
+        "pythonic",
+        (
+            "<|tool_call_start|>[a.b(x=-1.5e3, y=[True, None, {'k': \"\\d\\u00e9\\n\"},], "
+            "z=false, )]<|tool_call_end|>"
+        ),
+        [Call("a.b", '{"x": -1.5e3, "y": [true, null, {"k": "\\\\dé\\n"}], "z": false}')],
+        "",
+    ),
+    (
+        "pythonic",
+        "<|tool_call_start|>get_weather(city=75001, days=2)<|tool_call_end|>",
+        [Call("get_weather", '{"city": "75001", "days": 2}')],
+        "",
+    ),
+    (  # LFM2's template escapes no quote: the string looks as if it did not end
+        "pythonic",
+        (
+            "<|tool_call_start|>[stop(a='it's')]<|tool_call_end|> and <|tool_call_start|>[stop()]"
+            "<|tool_call_end|>!"
+        ),
+        [STOP],
+        "<|tool_call_start|>[stop(a='it's')]<|tool_call_end|> and !",
+    ),
+]
+
+# Format, text that holds no call.
+BAD = [
+    ("kimi_k2", "<|tool_calls_section_begin|><|tool_calls_section_end|>"),
+    ("kimi_k2", "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0"),
+    (
+        "kimi_k2",
+        (
+            "<|tool_calls_section_begin|><|tool_call_begin|>f:0<|tool_call_argument_begin|>[1]"
+            "<|tool_call_end|><|tool_calls_section_end|>"
+        ),
+    ),
+    ("functionary31", '<function=f>{"a": 1</function>'),
+    ("functionary31", "<function=>{}</function>"),
+    ("functionary31", '<function=f>{"a": 1'),
+    ("functionary32", ">>>stop\nno"),
+    ("functionary32", '>>>stop\n{"a": >>>stop'),
+    ("granite", "<|tool_call|>[]"),
+    ("granite", '<|tool_call|>[{"name": "f", "arguments": 1}]'),
+    ("granite", '<|tool_call|>[{"name": "stop"}, {"arguments": {}}]'),
+    ("granite", '<response><tool_call>{"nam": "f"}</tool_call></response>'),
+    ("command_r", '<|START_ACTION|>[{"tool_name": "f", "parameters": {}<|END_ACTION|>'),
+    ("command_r", "Action: f\nAction Input: none"),
+    ("command_r", "Action:\n```json\n[]\n```"),
+    ("harmony", "<|channel|>commentary to=functions.f<|message|>{} and more<|call|>"),
+    ("harmony", "<|channel|>commentary to=functions.f"),
+    ("minimax_m2", '<minimax:tool_call><invoke name="f"><parameter name="a">1</invoke>'),
+    ("minimax_m2", "<minimax:tool_call>f</minimax:tool_call>"),
+    ("minimax_m2", '<invoke name="f"'),
+    ("minimax_m3", f'{M3}<tool_call>{M3}<invoke name="f">{M3}<a>1{M3}</b>{M3}</invoke>'),
+    ("minimax_m3", f'{M3}<tool_call>{M3}<invoke name="f">{M3}<a>1{M3}</invoke>{M3}</tool_call>'),
+    ("minimax_m3", f'{M3}<tool_call>{M3}<invoke name="f">1{M3}</invoke>{M3}</tool_call>'),
+    ("minimax_m3", f'{M3}<tool_call>{M3}<invoke name="f">' + f"{M3}<a>" * 200),
+    ("glm47", "<tool_call>get_weather"),
+    ("glm47", "<tool_call>get_weather<arg_key>city</arg_key></tool_call>"),
+    ("glm47", "<tool_call>not a name</tool_call>"),
+    ("longcat", "<longcat_tool_call></longcat_tool_call>"),
+    ("gemma4", "<|tool_call>call:f{a:1<tool_call|>"),
+    ("gemma4", "<|tool_call>call:f{a}<tool_call|>"),
+    ("gemma4", '<|tool_call>call:f{a:<|"|>x}<tool_call|>'),
+    ("gemma4", "<|tool_call>call:f{a:" + "[" * 5000 + "<tool_call|>"),
+    ("function_gemma", "<start_function_call>f{}<end_function_call>"),
+    ("pythonic", "<|tool_call_start|>[f(1)]<|tool_call_end|>"),
+    ("pythonic", "<|tool_call_start|>[f(a=g())]<|tool_call_end|>"),
+    ("pythonic", "<|tool_call_start|>[f(a=1+1)]<|tool_call_end|>"),
+    ("pythonic", "<|tool_call_start|>[f(a=__import__('os'))]<|tool_call_end|>"),
+    ("pythonic", "<|tool_call_start|>[]<|tool_call_end|>"),
+    ("pythonic", "<|tool_call_start|>[f(a=" + "[" * 5000 + ")]<|tool_call_end|>"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "wanted", "said"), GOOD)
+def test_an_answer_gives_its_calls_and_text_wherever_it_is_cut(name, text, wanted, said):
+    form = find(name)
+    pieces = read(form, [text], TOOLS)
+    assert (calls(pieces), content(pieces)) == (wanted, said)
+    assert read(form, text, TOOLS) == pieces
+    for place in range(1, len(text)):
+        assert read(form, cut(text, [place]), TOOLS) == pieces
+
+
+@pytest.mark.parametrize(("name", "text"), BAD)
+def test_what_is_no_call_is_content_with_its_delimiters(name, text):
+    for parts in ([text], text):
+        pieces = read(find(name), parts, TOOLS)
+        assert calls(pieces) == []
+        assert content(pieces) == text
+
+
+@pytest.mark.parametrize(("name", "text", "wanted", "said"), GOOD)
+def test_an_answer_that_ends_early_keeps_complete_calls_and_invents_none(name, text, wanted, said):
+    for end in range(len(text)):
+        found = calls(read(find(name), [text[:end]], TOOLS))
+        assert found == wanted[: len(found)]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("glm47", "<tool> and <tool_cal"),
+        ("kimi_k2", "<|tool_calls_"),
+        ("functionary32", "b >> c"),
+        ("command_r", "\nActionable"),
+        ("pythonic", "<|tool_call_star"),
+    ],
+)
+def test_text_is_given_as_soon_as_it_can_be_no_delimiter(name, text):
+    form = find(name)
+    for count, pieces in enumerate(watch(form, text, TOOLS)[:-1], 1):
+        held = text[len(content(pieces)) : count]
+        assert any(marker.startswith(held.lstrip("\n")) for marker in (*form.markers, "Action:"))
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        (
+            "minimax_m2",
+            (
+                '<minimax:tool_call>\n<invoke name="get_weather">\n<parameter name="city">Paris'
+                '</parameter>\n<parameter name="days">2</parameter>\n</invoke>\n'
+                "</minimax:tool_call>"
+            ),
+        ),
+        (
+            "glm47",
+            (
+                "<tool_call>get_weather<arg_key>city</arg_key><arg_value>Paris</arg_value>"
+                "<arg_key>days</arg_key><arg_value>2</arg_value></tool_call>"
+            ),
+        ),
+        (
+            "longcat",
+            (
+                "<longcat_tool_call>get_weather\n<longcat_arg_key>city</longcat_arg_key>\n"
+                "<longcat_arg_value>Paris</longcat_arg_value>\n<longcat_arg_key>days"
+                "</longcat_arg_key>\n<longcat_arg_value>2</longcat_arg_value>\n</longcat_tool_call>"
+            ),
+        ),
+        (
+            "kimi_k2",
+            (
+                "<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0"
+                '<|tool_call_argument_begin|>{"city": "Paris", "days": 2}<|tool_call_end|>'
+                "<|tool_calls_section_end|>"
+            ),
+        ),
+        ("gemma4", '<|tool_call>call:get_weather{city:<|"|>Paris<|"|>,days:2}<tool_call|>'),
+        (
+            "function_gemma",
+            (
+                "<start_function_call>call:get_weather{city:<escape>Paris<escape>,days:2}"
+                "<end_function_call>"
+            ),
+        ),
+        ("pythonic", '<|tool_call_start|>[get_weather(city="Paris", days=2)]<|tool_call_end|>'),
+    ],
+)
+def test_mlx_lm_reads_the_same(name, body):
+    theirs = importlib.import_module(f"mlx_lm.tool_parsers.{name}")
+    inner = body.removeprefix(theirs.tool_call_start).removesuffix(theirs.tool_call_end)
+    tools = [{"function": {"name": "get_weather", "parameters": WEATHER}}]
+    expected = theirs.parse_tool_call(inner, tools)
+    expected = expected[0] if isinstance(expected, list) else expected
+    (call,) = calls(read(find(name), [body], TOOLS))
+    assert (call.name, json.loads(call.arguments)) == (expected["name"], expected["arguments"])
+
+
+@pytest.mark.parametrize(
+    ("template", "name"),
+    [
+        ("{% if tools %}<|im_system|>tool_declare<|im_middle|>{{ tools | tojson }}", "kimi_k2"),
+        ("{% if tools %}<minimax:tool_call><invoke name=><response>{{ r }}", "minimax_m2"),
+        ("<|start_of_role|>{% if tools %}within <tool_call></tool_call> XML tags", "hermes"),
+        ("{% if tools %}<response><tool_call>{{ c }}</tool_call></response>", "granite"),
+        ("{% if tools %}<|START_ACTION|>[{{ c }}]<|END_ACTION|>", "command_r"),
+        ("{% if tools %}<|tool|>{{ tools }}<|/tool|><|tool_call|>", "generic_json"),
+        ("{{ tools }}{{ '<tool_call>' + tc.name }}{{ '<arg_key>' }}<|observation|>", "glm47"),
+    ],
+)
+def test_templates_that_resemble_anothers_are_told_apart(template, name):
+    assert detect(template) is find(name)

@@ -1,0 +1,118 @@
+"""Parameters in plain text become what the tool's schema says they are."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from workers.text.toolcalls.conversion import convert, convert_all, is_text
+from workers.text.toolcalls.literal import read_literal, read_object
+
+LOOP = {"anyOf": [{"$ref": "#/$defs/Loop"}, {"$ref": "#/$defs/Loop"}, {"type": "array"}]}
+PARAMETERS = {
+    "properties": {
+        "text": {"type": "string"},
+        "count": {"type": "integer"},
+        "ratio": {"type": "number"},
+        "flag": {"type": "boolean"},
+        "data": {"type": "object"},
+        "maybe": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        "either": {"type": ["string", "integer"]},
+        "size": {"type": ["string", "number"]},
+        "choice": {"$ref": "#/$defs/Choice"},
+        "fixed": {"const": "7"},
+        "loop": {"$ref": "#/$defs/Loop"},
+        "lost": {"$ref": "#/$defs/None/at/all"},
+        "odd": 7,
+        "old": {"type": "STR"},
+    },
+    "$defs": {"Choice": {"enum": ["a", "5"]}, "Loop": LOOP},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("text", ' {"a": 1}\n', '" {\\"a\\": 1}\\n"'),
+        ("text", "null", '"null"'),
+        ("old", "5", '"5"'),
+        ("count", " 5 ", "5"),
+        ("count", "99999999999999999999999", "99999999999999999999999"),
+        ("count", "five", '"five"'),
+        ("ratio", "1.50", "1.50"),
+        ("ratio", ".5", "0.5"),
+        ("flag", "True", "true"),
+        ("flag", "FALSE", "false"),
+        ("data", '{"b": 1,  "a": 2.0}', '{"b": 1,  "a": 2.0}'),
+        ("data", "{'a': [True, None, 'x'], }", '{"a": [true, null, "x"]}'),
+        ("data", "{'re': '\\d+'}", '{"re": "\\\\d+"}'),
+        ("maybe", "None", "null"),
+        ("maybe", "nobody", '"nobody"'),
+        ("maybe", "5", '"5"'),
+        ("either", "5", "5"),
+        ("either", "5.5", '"5.5"'),
+        ("either", '"5"', '"\\"5\\""'),
+        ("size", "5", "5"),
+        ("choice", "5", '"5"'),
+        ("fixed", "7", '"7"'),
+        ("loop", "[1]", "[1]"),
+        ("lost", "[1]", "[1]"),
+        ("odd", "1", "1"),
+        # Nothing is known of these.
+        ("any", "007", '"007"'),
+        ("any", "+49 30", '"+49 30"'),
+        ("any", "2026-11-30", '"2026-11-30"'),
+        ("any", "0x1F", "31"),
+        ("any", "1_000", "1000"),
+        ("any", "1e999", "1e999"),
+        ("any", "Infinity", '"Infinity"'),
+        ("any", "Paris", '"Paris"'),
+        ("any", "", '""'),
+        ("any", '"a', '"\\"a"'),
+        ("any", "[" * 5000, json.dumps("[" * 5000)),
+        ("any", "0x" + "f" * 9000, json.dumps("0x" + "f" * 9000)),
+    ],
+)
+def test_a_parameter_is_converted(name, text, value):
+    assert convert(text, PARAMETERS, name) == value
+    json.loads(value)
+
+
+def test_only_a_plain_string_is_text_whatever_it_holds():
+    texts = {name for name in PARAMETERS["properties"] if is_text(PARAMETERS, name)}
+    assert texts == {"text", "choice", "fixed", "old"}
+
+
+def test_additional_properties_have_the_type_declared_for_them():
+    assert convert("5", {"additionalProperties": {"type": "string"}}, "x") == '"5"'
+    assert convert("5", {"additionalProperties": True}, "x") == "5"
+
+
+@pytest.mark.parametrize("parameters", [{}, {"properties": []}, {"properties": {"a": None}}])
+def test_a_schema_that_is_none_says_nothing(parameters):
+    assert convert("5", parameters, "a") == "5"
+
+
+def test_of_parameters_of_one_name_the_last_counts():
+    pairs = [("a", "1"), ("b", "2"), ("a", "x\n")]
+    assert convert_all(pairs, {}) == '{"a": "x\\n", "b": 2}'
+
+
+def test_half_a_surrogate_pair_can_be_encoded():
+    literal = read_literal("'\\ud83d\\ude00 \\ud83d'")
+    assert json.loads(literal.text) == "😀 \ud83d"
+    literal.text.encode()
+
+
+def test_python_strings_take_their_escapes():
+    assert json.loads(read_literal(r"'a\x41\u00e9\U0001F600\'\q'").text) == "aAé😀'\\q"
+    assert json.loads(read_literal('"""say "hi" """').text) == 'say "hi" '
+
+
+def test_an_object_stays_as_it_is_written_or_is_mended():
+    assert read_object(' {"b":1, "a": 1.0} ') == '{"b":1, "a": 1.0}'
+    assert read_object("{'b': 1}") == '{"b": 1}'
+    assert read_object("[1]") is None
+    assert read_object('{"a": NaN}') is None
+    assert read_object('{"a": 1} x') is None
