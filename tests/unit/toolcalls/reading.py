@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from workers.text.toolcalls.format import Arguments, Call, End, Start, Text
 from workers.text.toolcalls.stream import join
 
@@ -27,7 +29,7 @@ def watch(form, text, tools):
 def cut(text, places):
     """Return the parts of a text between places."""
     bounds = [0, *sorted(places), len(text)]
-    return [text[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+    return [text[a:b] for a, b in pairwise(bounds)]
 
 
 def content(pieces):
@@ -53,3 +55,13 @@ def calls(pieces):
             assert not is_open
     assert not is_open
     return found
+
+
+def parse_at_every_cut(form, text, tools=None):
+    """Return an answer's content and its calls as (name, arguments), after trying every cut."""
+    tools = tools or {}
+    pieces = read(form, [text], tools)
+    assert read(form, text, tools) == pieces
+    for place in range(1, len(text)):
+        assert read(form, cut(text, [place]), tools) == pieces
+    return content(pieces), [(call.name, call.arguments) for call in calls(pieces)]

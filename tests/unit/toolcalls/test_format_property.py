@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -83,7 +84,7 @@ def test_what_is_out_stays_when_the_text_ends_anywhere(writer, data):
     text = writer.write(answer)
     text = text[: data.draw(st.integers(0, len(text)))]
     stages = watch(writer.form, text, answer.tools)
-    for earlier, later in zip(stages, stages[1:], strict=False):
+    for earlier, later in pairwise(stages):
         assert is_beginning(earlier, later)
     check(writer.form, text, answer.tools, data)
 

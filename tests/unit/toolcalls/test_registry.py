@@ -32,7 +32,7 @@ TEMPLATES = {
     "functionary32": "<|start_header_id|>{% if tools %}{{ '>>>all\\n' }}",
     "command_r": "<|CHATBOT_TOKEN|>{% if tools %}Write 'Action:' followed by a json list",
     "pythonic": "{% if tools %}<|tool_call_start|>[{{ call }}]<|tool_call_end|>",
-    "llama3": "{%- if tools %}<|start_header_id|>Respond in the format {\"name\": …, \"parameters\"",
+    "llama3": '{%- if tools %}<|start_header_id|>Respond in the format {"name": …, "parameters"',
     "generic_json": "{% for tool in tools %}{{ tool | tojson }}{% endfor %}",
 }
 NO_TOOLS = "{% for message in messages %}{{ message.role }}: I use tools.{% endfor %}"

@@ -55,11 +55,12 @@ def list_long_answers():
     """Return answers that make a parser hold text back: marks that begin, blocks without end."""
     answers = []
     for form in FORMATS:
-        for opening in (*form.markers, JSON_LIKE, JSON_LIKE.replace("name", "id")):
-            answers.append(pytest.param(form, opening, "x", id=f"{form.name} {opening}"))
-        if form.markers:
-            answers.append(pytest.param(form, "", form.markers[0][:-1], id=f"{form.name} partial"))
-    return answers
+        openings = (*form.markers, JSON_LIKE, JSON_LIKE.replace("name", "id"))
+        answers += [(form, opening, "x") for opening in openings]
+        answers += [(form, "", marker[:-1]) for marker in form.markers[:1]]
+    return [
+        pytest.param(*answer, id=f"{answer[0].name} {answer[1] or 'partial'}") for answer in answers
+    ]
 
 
 @pytest.mark.parametrize(("form", "opening", "filling"), list_long_answers())

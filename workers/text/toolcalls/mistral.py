@@ -4,7 +4,7 @@
 
 Several calls repeat the whole or just the part after the marker. An id may stand between name
 and arguments (`[CALL_ID]a1b2c3d4e`), `[ARGS]` may be missing, and the JSON list of older models
-is understood too. White space before a name and before the arguments is markup; after the last
+is understood too. White space around a name and before the arguments is markup; after the last
 call it is content.
 Source: the chat templates of Mistral Small 3.x, Magistral, Devstral and Ministral 3.
 """
@@ -55,6 +55,7 @@ class MistralParser(JsonBlockParser):
             first: the marker is right before it, so it needs no `[ARGS]`.
         """
         name = yield from self._source.read_run(_WORD)
+        yield from self._source.skip_space()
         found = yield from self._source.look((_ID, _ARGUMENTS))
         self._source.skip(len(found))
         if found == _ID:

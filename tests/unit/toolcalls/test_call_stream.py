@@ -1,0 +1,102 @@
+"""What is shown of the calls a format finds: which, with what ids, and the space around them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.unit.toolcalls.reading import cut
+from workers.text.toolcalls.call_stream import CallStart, CallStream, call_id
+from workers.text.toolcalls.format import Arguments, End, Text
+from workers.text.toolcalls.hermes import FORMAT
+
+TOOLS = {"f": {}, "g": {}}
+
+
+def write(name):
+    return f'<tool_call>\n{{"name": "{name}", "arguments": {{}}}}\n</tool_call>'
+
+
+def show(text, *, named=None, tools=TOOLS, request_id="r"):
+    """Return what is shown of an answer, texts joined, after trying every cut."""
+    shown = _show([text], named, tools, request_id)
+    for place in range(1, len(text)):
+        assert _show(cut(text, [place]), named, tools, request_id) == shown
+    assert _show(text, named, tools, request_id) == shown
+    return shown
+
+
+def _show(parts, named, tools, request_id):
+    stream = CallStream(FORMAT, tools, request_id, named)
+    shown = []
+    for piece in [*(p for part in parts for p in stream.feed(part)), *stream.finish()]:
+        joins = shown and isinstance(piece, Text | Arguments) and type(shown[-1]) is type(piece)
+        if joins:
+            shown[-1] = type(piece)(shown[-1].text + piece.text)
+        else:
+            shown.append(piece)
+    assert stream.call_count == sum(isinstance(piece, CallStart) for piece in shown)
+    return shown
+
+
+def call(index, name):
+    return [CallStart(call_id("r", index), name), Arguments("{}"), End()]
+
+
+def test_each_call_has_an_id_of_its_own_that_a_replay_repeats():
+    shown = show(write("f") + write("f"))
+    assert shown == [*call(0, "f"), *call(1, "f")]
+    assert show(write("f") + write("f")) == shown
+    ids = [piece.id for piece in shown if isinstance(piece, CallStart)]
+    ids += [piece.id for piece in show(write("f"), request_id="s") if isinstance(piece, CallStart)]
+    assert len(set(ids)) == 3
+    for text in ids:
+        assert re.fullmatch("call_[0-9a-f]{24}", text)
+
+
+def test_calls_of_undeclared_functions_leave_no_trace():
+    assert show(f"a {write('h')} b{write('f')}") == [Text("a  b"), *call(0, "f")]
+    assert show(write("h")) == []
+    assert show(f"\n{write('h')}\n") == []
+
+
+def test_with_a_named_function_no_other_is_called():
+    assert show(f"{write('f')}\n{write('g')}\n{write('f')}", named="g") == call(0, "g")
+    assert show(write("h"), named="h") == []
+
+
+def test_without_a_declaration_every_call_is_kept():
+    assert show(write("h"), tools=None) == call(0, "h")
+
+
+@pytest.mark.parametrize(
+    ("before", "between", "after", "said"),
+    [
+        ("", "", "", ["", "", ""]),
+        ("\n\n", "\n", " \n", ["", "", ""]),
+        ("a\n", "\n", "\n", ["a\n", "", ""]),
+        (" a", " b ", " c ", [" a", " b ", " c "]),
+        ("\n", " \t", "\nc", ["", "", "\nc"]),
+    ],
+)
+def test_space_between_calls_and_ends_is_dropped(before, between, after, said):
+    texts = [[Text(text)] if text else [] for text in said]
+    shown = show(before + write("f") + between + write("g") + after)
+    assert shown == [*texts[0], *call(0, "f"), *texts[1], *call(1, "g"), *texts[2]]
+
+
+@pytest.mark.parametrize("text", ["", " \n ", " a ", "<tool_call>\n", "\n<tool_call>x</tool_call>"])
+def test_an_answer_without_calls_is_shown_as_it_is(text):
+    assert show(text) == ([Text(text)] if text else [])
+
+
+def test_arguments_are_shown_while_they_are_written():
+    stream = CallStream(FORMAT, TOOLS, "r")
+    assert stream.feed('<tool_call>{"name": "f') == []
+    assert stream.feed('", "arguments": {"a') == [
+        CallStart(call_id("r", 0), "f"),
+        Arguments('{"a'),
+    ]
+    assert stream.feed('": 1') == [Arguments('": 1')]
+    assert stream.finish() == [End()]
