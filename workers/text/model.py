@@ -131,7 +131,7 @@ def load(path: Path, settings: TextSettings) -> TextModel:
     vocabulary = Vocabulary(tokenizer, vocab_tokens)
     end_ids = frozenset(int(token) for token in wrapper.eos_token_ids)
     new_cache = partial(_new_cache, network, settings)
-    footprint = _warm_up(network, new_cache)
+    footprint = _try_out(path, network, new_cache, settings)
     newlines = [index for index, piece in enumerate(vocabulary.pieces) if piece == b"\n"]
     log.info("loaded %s in %.1f s", path.name, time.monotonic() - started_s)
     return TextModel(
@@ -159,6 +159,24 @@ def _new_cache(network: Any, settings: TextSettings) -> list[Any]:
         return cache
     size, bits = settings.kv_group_size, settings.kv_bits
     return [part.to_quantized(size, bits) if type(part) is KVCache else part for part in cache]
+
+
+def _try_out(
+    path: Path, network: Any, new_cache: Callable[[], list[Any]], settings: TextSettings
+) -> Footprint:
+    """Run the network once and return what a cache takes.
+
+    Raises:
+        PermanentError: it can't run, whatever else happens.
+    """
+    try:
+        return _warm_up(network, new_cache)
+    # Shapes that don't go together, such as heads that --kv-group-size does not divide. A fault
+    # of the device is a RuntimeError, and may be gone at the next start.
+    except ValueError as failure:
+        option = f" with --kv-bits {settings.kv_bits}" if settings.kv_bits else ""
+        reason = str(failure).strip().splitlines()[0][:300]
+        raise PermanentError(f"{path} can't be run{option}: {reason}") from failure
 
 
 def _warm_up(network: Any, new_cache: Callable[[], list[Any]]) -> Footprint:
