@@ -43,12 +43,14 @@ _PLAIN: Final[dict[str, Any]] = {
 }
 
 # What each family is for: `llama` a plain KV cache; `bytes` the same over a vocabulary of bytes,
-# whose text is cut inside characters all the time; `quantised` 4-bit weights; `sliding` a window
-# of 32 tokens beside full attention; `recurrent` Mamba-2 state beside attention.
+# whose text is cut inside characters all the time; `quantised` 4-bit weights; `wide` heads of 64,
+# which MLX can quantise the keys and values of; `sliding` a window of 32 tokens beside full
+# attention; `recurrent` Mamba-2 state beside attention.
 FAMILIES: Final[dict[str, dict[str, Any]]] = {
     "llama": _PLAIN,
     "bytes": _PLAIN,
     "quantised": {**_PLAIN, "quantization": {"group_size": 32, "bits": 4}},
+    "wide": {**_PLAIN, "num_attention_heads": 1, "num_key_value_heads": 1},
     "sliding": {
         **_PLAIN,
         "model_type": "gemma3_text",

@@ -11,6 +11,11 @@ from tests.server import serve_fleet
 # One worker per kind of cache and vocabulary, each with eight slots.
 FAMILIES = ("llama", "sliding", "recurrent", "bytes", "quantised")
 
+CONTEXT_TOKENS = 1536
+# A token of these models takes 512 bytes, and they take 256 tokens at a time.
+PAGE_TOKENS, PAGE_BYTES = 256, 256 * 512
+BUDGET_BYTES = 11 * PAGE_BYTES
+
 
 @pytest.fixture(scope="session")
 def make_folder(tmp_path_factory):
@@ -36,6 +41,25 @@ def zoo(make_folder):
         for family in FAMILIES
     ]
     with serve_fleet(make_folder(), *workers) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def odd(make_folder):
+    """A server that takes no other names than its workers': each has something of its own.
+
+    `narrow`, the default, has little context; `poor` little memory; `kv8` and `kv4` quantise
+    their keys and values.
+    """
+    plain, wide = (str(checkpoint.build(family)) for family in ("bytes", "wide"))
+    options = {
+        "narrow": {"model": plain, "ctx_size": 4 * CONTEXT_TOKENS},
+        "poor": {"model": plain, "request_memory_budget": BUDGET_BYTES},
+        "kv8": {"model": wide, "kv_bits": 8},
+        "kv4": {"model": wide, "kv_bits": 4},
+    }
+    workers = [{"name": name, "alias": [name], **more} for name, more in options.items()]
+    with serve_fleet(make_folder(), *workers, gateway={"strict_model": True}) as server:
         yield server
 
 

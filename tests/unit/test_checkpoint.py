@@ -16,6 +16,7 @@ CACHES = {
     "llama": {"KVCache"},
     "bytes": {"KVCache"},
     "quantised": {"KVCache"},
+    "wide": {"KVCache"},
     "sliding": {"RotatingKVCache", "KVCache"},
     "recurrent": {"ArraysCache", "KVCache"},
 }

@@ -1,0 +1,65 @@
+"""Models with quantised keys and values, and quantised weights."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from shared.lifecycle import EXIT_PERMANENT
+from tests import checkpoint
+from tests.client import GREEDY, assert_same, connect, until
+from tests.prompt import make_prompt
+from tests.server import Server
+
+
+@pytest.fixture(params=[8, 4])
+async def client(odd, request):
+    async with connect(odd.url, model=f"kv{request.param}", **GREEDY, max_tokens=20) as client:
+        yield client
+        await until(client.is_idle, 3)
+
+
+async def test_requests_are_served_one_at_a_time_and_all_alike(client):
+    prompts = [make_prompt(number) for number in range(4)]
+    alone = [await client.ask(prompt, cache_prompt=False) for prompt in prompts]
+    tasks = [asyncio.create_task(client.ask_stream(p, cache_prompt=False)) for p in prompts]
+    states = []
+    while not all(task.done() for task in tasks):
+        states.append(await client.slots())
+        await asyncio.sleep(0.01)
+    assert_same([await task for task in tasks], alone)
+    # One slot, and what waits for it.
+    assert {tuple(each[1:]) for each in states} >= {("queued",) * 3}
+    assert {state for each in states for state in each[1:]} == {"queued"}
+
+
+async def test_a_kept_prompt_gives_the_same_text_again(client):
+    conversation = [
+        {"role": "system", "content": make_prompt(5, 60)},
+        {"role": "user", "content": make_prompt(6)},
+    ]
+    cold = await client.ask("", messages=conversation, cache_prompt=False)
+    for cached in (False, True):
+        warm = await client.ask("", messages=conversation)
+        assert warm.text == cold.text
+        assert (warm.usage["prompt_tokens_details"]["cached_tokens"] > 30) is cached
+
+
+def test_the_start_says_that_there_is_no_batch(odd):
+    lines = [line for line in odd.log.read_text().splitlines() if "can't be batched" in line]
+    assert len(lines) == 2
+    assert all("one sequence at a time" in line for line in lines)
+
+
+def test_heads_that_can_not_be_quantised_are_refused_once(make_folder):
+    """Heads of 16 hold no group of 64."""
+    server = Server(make_folder(), "-m", str(checkpoint.build("llama")), "--kv-bits", "8")
+    try:
+        assert server.process.wait(60) == EXIT_PERMANENT
+    finally:
+        server.close()
+    text = server.log.read_text()
+    assert text.count("error: ") == 1, text
+    assert "can't be run with --kv-bits 8: [quantize]" in text
+    assert "restart" not in text
