@@ -69,7 +69,7 @@ def test_channels_are_told_apart_wherever_the_text_is_cut(text, thoughts, answer
         assert split([text[:place], text[place:]]) == (thoughts, answer)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.sampled_from(MARKS), max_size=14).map("".join), st.data())
 def test_any_mixture_of_marks_is_split_the_same_however_it_is_cut(text, data):
     whole = split([text])

@@ -205,6 +205,8 @@ def test_ignoring_the_end_makes_it_impossible_to_sample():
         (CONTEXT_TOKENS - 10, -1, CONTEXT_TOKENS - 10),
         (CONTEXT_TOKENS, -1, CONTEXT_TOKENS - 10),
         (2**31, -1, CONTEXT_TOKENS - 10),
+        # The gateway's word for "no limit", which the server's default does not lower.
+        (2**32 - 1, 20, CONTEXT_TOKENS - 10),
     ],
 )
 def test_max_tokens_is_clamped_to_what_the_context_leaves(asked, predict, max_tokens):
@@ -221,6 +223,7 @@ def test_an_open_end_reserves_a_page_and_a_known_one_all_of_it():
     prompter = Prompter(TOKENIZER, None, {})
     intake = Intake(MODEL, prompter, settings, context_tokens, 10**9)
     assert intake.make_sequence(ask("xx")).reserved_tokens == 2 + 1024
+    assert intake.make_sequence(ask("xx", max_tokens=2**32 - 1)).reserved_tokens == 2 + 1024
     assert intake.make_sequence(ask("xx", max_tokens=3000)).reserved_tokens == 2 + 3000
 
 

@@ -48,7 +48,7 @@ def test_a_rule_looks_for_patterns_of_its_sizes_only(rule, looping):
     assert rule.matches([0, 7, *[1, 2, 3] * 3]) == looping
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     st.lists(st.integers(0, 2), max_size=40),
     st.builds(LoopRule, st.integers(0, 12), st.integers(0, 5), st.integers(0, 5)),

@@ -47,7 +47,7 @@ def join(steps):
     return "".join(event.delta.text for event in events)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(texts, st.data())
 def test_characters_cut_anywhere_come_whole(text, data):
     steps = run(data.draw(cuts(text.encode())))
@@ -56,7 +56,7 @@ def test_characters_cut_anywhere_come_whole(text, data):
         assert "\ufffd" not in join([events])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(texts, st.data())
 def test_a_character_is_shown_with_its_last_byte(text, data):
     ids = data.draw(cuts(text.encode()))
@@ -77,13 +77,13 @@ def test_half_a_character_at_the_end_becomes_one_mark(character):
         assert join(steps[-1:]) == "\ufffd"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.binary(max_size=24))
 def test_bytes_that_are_no_text_become_marks_and_nothing_is_lost(data):
     assert join(run(to_ids(data))) == data.decode("utf-8", "replace")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     texts,
     st.lists(st.sampled_from(["국어", "한", "👩‍👩", "\n", "H", "서울!", "👍🏽"]), max_size=3),
@@ -115,7 +115,7 @@ def test_an_added_token_that_is_not_special_shows():
     assert join(run([*to_ids(b"a"), len(TOKENIZER) - 1])) == "a<tool>"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.integers(0, len(TOKENIZER) - 1), max_size=12), st.booleans())
 def test_events_are_one_block_of_deltas(ids, asks_infos):
     output = Output(VOCABULARY, ["국"], Style())

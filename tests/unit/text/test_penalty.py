@@ -109,7 +109,7 @@ rules = st.builds(
 row_cases = st.tuples(logits, rules, st.lists(token_ids, max_size=30))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80)
 @given(st.lists(row_cases, min_size=1, max_size=5))
 def test_rows_of_one_call_each_get_their_own_penalties(cases):
     table, row_rules, contexts = zip(*cases, strict=True)
@@ -137,7 +137,7 @@ def test_without_any_rule_nothing_is_computed():
 # ------------------------------------------------------------------------------ DRY
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     st.lists(st.integers(0, 4), max_size=50),
     st.builds(

@@ -223,7 +223,7 @@ rules = st.builds(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(rows_of_logits, rules)
 def test_rules_together_leave_what_their_formulas_leave_one_after_the_other(logits, asked):
     excludes = asked.xtc_probability > 0 and asked.xtc_threshold <= 0.5
@@ -446,7 +446,7 @@ def tables(draw):
     return table.astype(np.float32), count
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(tables())
 def test_top_candidates_are_the_largest_and_each_is_named_once(case):
     table, count = case

@@ -144,6 +144,18 @@ def test_a_suspect_runs_alone(clock):
     assert scheduler.admit([]) == [last]
 
 
+def test_a_suspect_that_got_a_new_token_is_none_any_more(clock):
+    scheduler = make_scheduler(clock, slots=2)
+    suspect = enqueue(scheduler, isolate=True)
+    suspect.request.forced_ids.extend([5, 6])
+    suspect.ids = [5, 6]
+    scheduler.admit([])
+    other = enqueue(scheduler)
+    assert scheduler.admit([]) == []
+    suspect.ids.append(7)
+    assert scheduler.admit([]) == [other]
+
+
 def test_what_has_ended_leaves_the_queues(clock):
     scheduler = make_scheduler(clock, slots=1)
     running, gone, waiting = (enqueue(scheduler) for _ in range(3))
@@ -281,7 +293,7 @@ def test_waiting_adds_up_over_preemptions(clock):
 ages = st.integers(0, 100)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.lists(st.tuples(st.sampled_from([HIGH, NORMAL, LOW]), ages), max_size=5),
     st.lists(st.tuples(st.sampled_from([NORMAL, LOW]), ages, ages), min_size=2, max_size=2),
@@ -321,7 +333,7 @@ def test_a_chunk_takes_little_more_than_a_step_while_others_decode(clock):
             assert tokens <= max(MIN_CHUNK_TOKENS, 1.5 * step_s * tokens_per_s)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.floats(0, 1e4), st.floats(0, 1e9), st.integers(1, 4096))
 def test_a_chunk_is_bounded_whatever_was_measured(step_s, tokens_per_s, chunk_tokens):
     scheduler = make_scheduler(Clock(), chunk_tokens=chunk_tokens)

@@ -87,7 +87,7 @@ shapes = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(token_ids, min_size=1, max_size=25), shapes)
 def test_an_attempt_cut_anywhere_goes_on_with_exactly_the_remaining_events(ids, shape):
     """Resuming rests on this: the ids of the first frames, replayed, leave the other frames."""
@@ -111,7 +111,7 @@ def test_an_attempt_cut_anywhere_goes_on_with_exactly_the_remaining_events(ids, 
         assert later.ended == whole.ended
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(token_ids, max_size=25), shapes)
 def test_text_and_reason_are_those_of_the_whole(ids, shape):
     shape["max_tokens"] = min(shape["max_tokens"], shape["context_tokens"] - 3)

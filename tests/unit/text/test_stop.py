@@ -39,7 +39,7 @@ texts = st.one_of(
 )
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(texts, stop_lists, st.data())
 def test_any_cut_shows_what_the_whole_text_shows(text, strings, data):
     expected = cut_at_stop(text, strings)
@@ -50,7 +50,7 @@ def test_any_cut_shows_what_the_whole_text_shows(text, strings, data):
         assert ("".join(shown), matched) == expected
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(texts, stop_lists)
 def test_no_more_is_held_back_than_could_become_a_stop_string(text, strings):
     matcher = StopMatcher(strings)

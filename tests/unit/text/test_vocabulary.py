@@ -40,7 +40,7 @@ def test_the_starter_models_text_equals_its_tokenizers(starter, starter_vocabula
     assert starter_vocabulary.decode(ids) == starter.decode(ids) == text
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.data())
 def test_any_ids_of_the_starter_model_decode_as_its_tokenizer_decodes_them(
     starter, starter_vocabulary, data
@@ -73,7 +73,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_text_equals_what_the_decoder_says(kind, data):
     """Broken characters apart: SentencePiece decoders write a mark per byte, we one per piece."""
