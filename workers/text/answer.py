@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 from shared.settings import TextSettings
+from workers.text import channel
 from workers.text.grammar import GrammarCompiler
 from workers.text.guide import UNLIMITED, Guide
 from workers.text.model import TextModel
 from workers.text.output import Output, Style
 from workers.text.prompt import Prompter
-from workers.text.reasoning import TagSplitter, ends_thinking, visible_markers
-from workers.text.toolcalls import detect, generic_json
+from workers.text.reasoning import Splitter, TagSplitter, ends_thinking, visible_markers
+from workers.text.toolcalls import detect, generic_json, harmony
 from workers.text.toolcalls.call_stream import CallStream
 from workers.text.toolcalls.forcing import force
 
@@ -55,10 +56,12 @@ class AnswerMaker:
 
     def __init__(self, model: TextModel, prompter: Prompter, settings: TextSettings) -> None:
         self._model = model
-        self._tags = prompter.tags
         self._settings = settings
         self.detected = detect(prompter.template)
         self._format = self.detected or generic_json.FORMAT
+        # These models think on a channel of its own, whether they may call or not.
+        self._channels = self._format is harmony.FORMAT
+        self._tags = channel.TAGS if self._channels else prompter.tags
         self._grammars = GrammarCompiler(model.tokenizer, model.vocab_tokens, [*model.end_ids])
 
     def make(self, request: pb.GenerateRequest, prompt: Sequence[int], max_tokens: int) -> Answer:
@@ -76,7 +79,7 @@ class AnswerMaker:
         raw = request.reasoning.raw or not request.HasField("chat")
         raw = raw or self._settings.reasoning_format == "none"
         style = Style(
-            visible=self._visible(calls is not None),
+            visible=self._visible(calls is not None or self._channels),
             trims_space=vocabulary.strips_first_space and request.HasField("chat"),
             constrained=matcher is not None,
             raw=raw,
@@ -88,7 +91,9 @@ class AnswerMaker:
             guide = Guide(output.splitter, matcher, budget, self._close, self._opening_id())
         return Answer(output, guide, must_call)
 
-    def _splitter(self, prompt: Sequence[int]) -> TagSplitter | None:
+    def _splitter(self, prompt: Sequence[int]) -> Splitter | None:
+        if self._channels:
+            return channel.ChannelSplitter()
         if self._tags is None:
             return None
         tail = self._model.vocabulary.decode(prompt[-_TAIL_TOKENS:])
@@ -153,8 +158,9 @@ class AnswerMaker:
         ids = self._model.tokenizer.encode(self._tags.opening, add_special_tokens=False)
         return int(ids[0]) if len(ids) == 1 else None
 
-    def _visible(self, calls: bool) -> frozenset[int]:  # noqa: FBT001 - one caller, one meaning
-        markers = visible_markers(self._tags, self._format.markers if calls else ())
+    def _visible(self, marked: bool) -> frozenset[int]:  # noqa: FBT001 - one caller, one meaning
+        """Return the control tokens that delimit what the answer is made of."""
+        markers = visible_markers(self._tags, self._format.markers if marked else ())
         names = self._model.vocabulary.control_names
         return frozenset(token for name, token in names.items() if name in markers)
 
