@@ -10,7 +10,7 @@ import pytest
 
 from shared.lifecycle import EXIT_PERMANENT
 from tests import checkpoint
-from tests.server import Server, none_lives, serve, serve_fleet, wait_for
+from tests.server import Server, none_lives, serve, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -118,18 +118,3 @@ def test_a_broken_checkpoint_is_said_once_and_ends_the_server(make_folder, model
     assert text.count("error: ") == 1, text
     assert "broken" in text
     assert "restart" not in text
-
-
-def test_two_models_are_served_side_by_side(make_folder, model):
-    one, two = (
-        {"name": name, "model": str(model), "alias": [alias]}
-        for name, alias in (("one", "first"), ("two", "second"))
-    )
-    with serve_fleet(make_folder(), one, two) as server:
-        names = wait_for(
-            lambda: (
-                len(found := {m["id"] for m in server.ask("/v1/models")[1]["data"]}) == 2 and found
-            )
-        )
-        assert names == {"first", "second"}
-        assert len(server.find("workers.text")) == 2
