@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Sequence
+from functools import lru_cache
 from typing import TypeAlias, TypeVar
 
 T = TypeVar("T")
@@ -138,14 +139,20 @@ class Source:
 
     def _search(self, delimiters: Sequence[str]) -> tuple[str, int]:
         """Return the first delimiter and where it begins, or "" and how far there is none."""
-        places = [(self._text.find(d, self._place), d) for d in delimiters]
-        place, found = min((item for item in places if item[0] >= 0), default=(-1, ""))
-        if found:
-            return found, place
+        # One pass for all: a delimiter that never comes would be sought to the end each time.
+        match = _pattern(tuple(delimiters)).search(self._text, self._place)
+        if match:
+            return match.group(), match.start()
         size = len(self._text)
         if self._ended:
             return "", size
         return "", size - partial_length(self._text[self._place :], delimiters)
+
+
+@lru_cache
+def _pattern(delimiters: tuple[str, ...]) -> re.Pattern[str]:
+    # Without delimiters nothing matches.
+    return re.compile("|".join(map(re.escape, delimiters)) or "(?!)")
 
 
 def partial_length(text: str, delimiters: Sequence[str]) -> int:
