@@ -242,13 +242,19 @@ def write_minimax_m3_element(value):
     return write_parameter(value)
 
 
+def is_flat(value):
+    """Return whether a value holds nothing that needs a schema or a tag of its own."""
+    if isinstance(value, list):
+        return all(isinstance(inner, int | float) for inner in value)
+    return not isinstance(value, dict) or not value
+
+
 def write_minimax_m3(answer):
-    invokes = "".join(
-        f'{M3}<invoke name="{call.name}">{write_minimax_m3_element(call.arguments)}{M3}</invoke>\n'
-        if call.arguments
-        else f'{M3}<invoke name="{call.name}">{M3}</invoke>\n'
-        for call in answer.calls
-    )
+    def write(call):
+        elements = write_minimax_m3_element(call.arguments) if call.arguments else ""
+        return f'{M3}<invoke name="{call.name}">{elements}{M3}</invoke>\n'
+
+    invokes = "".join(map(write, answer.calls))
     return f"{answer.before}{M3}<tool_call>\n{invokes}{M3}</tool_call>{answer.after}"
 
 
@@ -354,6 +360,15 @@ WRITERS = (
         verbatim=False,
         plain_keys=True,
         forbidden=("</parameter>",),
+    ),
+    Writer(
+        "minimax_m3",
+        write_minimax_m3,
+        places=("before", "after"),
+        verbatim=False,
+        plain_keys=True,
+        forbidden=(M3,),
+        accepts=is_flat,
     ),
     Writer(
         "glm47",
