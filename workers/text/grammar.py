@@ -117,9 +117,12 @@ def _refusal(reason: str, schema: Any) -> ServiceError:
     if schema is None:
         return ServiceError("invalid_request", "The grammar can't be compiled.", "grammar")
     if keyword is None:
-        why = "the schema can't be compiled"
-        return ServiceError("invalid_request", f"invalid JSON schema for response_format: {why}")
-    path = next(_paths(schema, keyword, _WHAT), None)
+        verb = "satisfied" if "nsatisfiable" in reason else "compiled"
+        why = f"invalid JSON schema for response_format: the schema can't be {verb}"
+        return ServiceError("invalid_request", why, _WHAT)
+    places = list(_places(schema, keyword, _WHAT))
+    guilty = (path for path, value in places if _fails({keyword: value}))
+    path = next(guilty, places[0][0] if places else _WHAT)
     return ServiceError(
         "invalid_request",
         f"invalid JSON schema for response_format: '{keyword}' can't be enforced as it is used "
@@ -135,9 +138,6 @@ _COMPLAINTS = (
     (re.compile(r"regex|pattern", re.IGNORECASE), "pattern"),
     (re.compile(r"Unknown format"), "format"),
     (re.compile(r"Invalid type"), "type"),
-    (re.compile(r"minLength|maxLength"), "minLength"),
-    (re.compile(r"minItems|maxItems"), "minItems"),
-    (re.compile(r"minimum|maximum", re.IGNORECASE), "minimum"),
     (re.compile(r"registry|Pointer|\$ref"), "$ref"),
 )
 
@@ -150,16 +150,22 @@ def _find_keyword(reason: str) -> str | None:
     return None
 
 
-def _paths(schema: Any, keyword: str, path: str) -> Iterator[str]:
-    """Yield the JSON paths at which a keyword stands."""
+def _places(schema: Any, keyword: str, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield the JSON paths at which a keyword stands, and its values there."""
     if isinstance(schema, dict):
         if keyword in schema:
-            yield f"{path}.{keyword}"
+            yield f"{path}.{keyword}", schema[keyword]
         for key, value in schema.items():
-            yield from _paths(value, keyword, f"{path}.{key}")
+            yield from _places(value, keyword, f"{path}.{key}")
     elif isinstance(schema, list):
         for index, value in enumerate(schema):
-            yield from _paths(value, keyword, f"{path}[{index}]")
+            yield from _places(value, keyword, f"{path}[{index}]")
+
+
+def _fails(schema: dict[str, Any]) -> bool:
+    """Return whether a schema of one keyword can't be compiled."""
+    grammar = LLMatcher.grammar_from_json_schema({**schema, "x-guidance": _JSON_STRICT})
+    return bool(LLMatcher.validate_grammar(grammar, limits=LLParserLimits(**_LIMITS)))
 
 
 def guide_logits(logits: mx.array, guides: Sequence[Guide | None]) -> mx.array:

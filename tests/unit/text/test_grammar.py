@@ -1,0 +1,240 @@
+"""Grammars: what is refused and how, what is masked, and who guides what."""
+
+from __future__ import annotations
+
+import json
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from transformers import AutoTokenizer
+
+from shared.errors import ServiceError
+from shared.pb import text_pb2 as pb
+from tests.checkpoint import starter_folder
+from workers.text.grammar import GrammarCompiler, constrain, guide_logits
+from workers.text.guide import UNLIMITED, Guide
+from workers.text.reasoning import NoSplitter, Tags, TagSplitter
+from workers.text.toolcalls.forcing import force
+from workers.text.toolcalls.hermes import FORMAT as HERMES
+from workers.text.toolcalls.mistral_nemo import FORMAT as NEMO
+
+VOCAB, EOS = 49152, 2
+SECRET = "do-not-repeat-me"
+POINT = {
+    "type": "object",
+    "properties": {"x": {"type": "integer"}},
+    "required": ["x"],
+    "additionalProperties": False,
+}
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return AutoTokenizer.from_pretrained(starter_folder())
+
+
+@pytest.fixture(scope="module")
+def compiler(tokenizer):
+    return GrammarCompiler(tokenizer, VOCAB, [EOS])
+
+
+def schema(value):
+    return pb.Grammar(json_schema=json.dumps(value))
+
+
+def accepts(compiler, tokenizer, grammar, text):
+    """Return whether a text follows a grammar and completes it."""
+    matcher = compiler.compile(grammar)
+    ids = tokenizer.encode(text, add_special_tokens=False)
+    return matcher.try_consume_tokens(ids) == len(ids) and matcher.is_accepting()
+
+
+@pytest.mark.parametrize(
+    ("keyword", "value"),
+    [
+        ("pattern", {"type": "string", "pattern": f"^(?={SECRET})x$"}),
+        ("uniqueItems", {"type": "array", "uniqueItems": True, "title": SECRET}),
+        ("not", {"not": {"const": SECRET}}),
+        ("if", {"if": {"const": SECRET}, "then": {}}),
+        ("format", {"type": "string", "format": SECRET}),
+        ("type", {"type": SECRET}),
+        ("oneOf", {"oneOf": [{"type": "number"}, {"type": "integer", "title": SECRET}]}),
+        ("contains", {"type": "array", "contains": {"const": SECRET}}),
+        ("propertyNames", {"type": "object", "propertyNames": {"const": SECRET}}),
+    ],
+)
+def test_what_cant_be_expressed_is_refused_by_its_name_alone(compiler, keyword, value):
+    outer = {"type": "object", "properties": {"inner": value}}
+    with pytest.raises(ServiceError) as caught:
+        compiler.compile(schema(outer))
+    error = caught.value
+    assert error.code == "invalid_request"
+    assert f"'{keyword}'" in error.message
+    assert error.param.endswith(f"properties.inner.{keyword}")
+    assert SECRET not in error.message + error.param
+
+
+def test_a_schema_nothing_can_satisfy_is_refused(compiler):
+    impossible = {"type": "string", "minLength": 5, "maxLength": 2, "title": SECRET}
+    outer = {"type": "object", "properties": {"a": impossible}, "required": ["a"]}
+    with pytest.raises(ServiceError, match="can't be satisfied") as caught:
+        compiler.compile(schema(outer))
+    assert SECRET not in caught.value.message
+
+
+def test_the_keyword_at_fault_is_found_among_good_ones(compiler):
+    good, bad = {"type": "string", "pattern": "^a$"}, {"type": "string", "pattern": "^(?=a)$"}
+    with pytest.raises(ServiceError) as caught:
+        compiler.compile(schema({"type": "object", "properties": {"good": good, "bad": bad}}))
+    assert caught.value.param.endswith("properties.bad.pattern")
+
+
+def test_a_schema_cant_turn_refusals_off(compiler):
+    with pytest.raises(ServiceError, match="'not'"):
+        compiler.compile(schema({"x-guidance": {"lenient": True}, "not": {"type": "string"}}))
+
+
+@pytest.mark.parametrize("grammar", [pb.Grammar(regex="("), pb.Grammar(gbnf="root ::= (")])
+def test_a_broken_grammar_is_refused(compiler, grammar):
+    with pytest.raises(ServiceError) as caught:
+        compiler.compile(grammar)
+    assert (caught.value.code, caught.value.param) == ("invalid_request", "grammar")
+
+
+@pytest.mark.parametrize(
+    ("text", "taken"),
+    [('{"x": 1}', True), ('{"x":1}', True), (' {"x":1}', False), ('{"x":"1"}', False)],
+)
+def test_an_answer_begins_with_its_bracket_and_follows_the_schema(compiler, tokenizer, text, taken):
+    assert accepts(compiler, tokenizer, schema(POINT), text) is taken
+
+
+def test_gbnf_lark_and_regular_expressions_are_taken(compiler, tokenizer):
+    for grammar in (
+        pb.Grammar(gbnf='root ::= "yes" | "no"'),
+        pb.Grammar(lark='start: "yes" | "no"'),
+        pb.Grammar(regex="yes|no"),
+    ):
+        assert accepts(compiler, tokenizer, grammar, "yes")
+        assert not accepts(compiler, tokenizer, grammar, "maybe")
+
+
+def test_a_tokenizer_without_a_fast_backend_is_named():
+    with pytest.raises(ServiceError) as caught:
+        GrammarCompiler(object(), VOCAB, [EOS]).compile(schema(POINT))
+    assert caught.value.code == "unsupported_tokenizer"
+
+
+def test_rows_without_a_grammar_keep_their_logits(compiler, tokenizer):
+    logits = mx.array(np.random.default_rng(0).normal(size=(3, VOCAB)).astype(np.float32))
+    matcher = compiler.compile(pb.Grammar(regex="yes"))
+    other = np.array(constrain(mx.array(logits), [None, matcher, None], [None, 7, None]))
+    before = np.array(logits)
+    assert np.array_equal(other[[0, 2]], before[[0, 2]])
+    allowed = np.nonzero(np.isfinite(other[1]))[0]
+    texts = {tokenizer.decode([token]) for token in allowed if token != 7}
+    assert "yes" in texts
+    assert texts <= {"y", "ye", "yes"}
+    assert 7 in allowed
+    assert np.array_equal(other[1][allowed], before[1][allowed])
+
+
+# ----------------------------------------------------------------------------- guides
+
+
+def follow(guide, splitter, tokenizer, ids):
+    for token in ids:
+        splitter.feed(tokenizer.decode([token]))
+        guide.follow(token)
+
+
+def make_guide(tokenizer, matcher=None, budget=UNLIMITED, *, thinking=True):
+    splitter = TagSplitter(Tags("<think>", "</think>"), thinking=thinking)
+
+    def close(held):
+        return tokenizer.encode("</think>".removeprefix(held), add_special_tokens=False)
+
+    return Guide(splitter, matcher, budget, close, None), splitter
+
+
+def test_a_budget_closes_the_thoughts_token_by_token(tokenizer):
+    guide, splitter = make_guide(tokenizer, budget=3)
+    thoughts = tokenizer.encode("I think so", add_special_tokens=False)
+    assert len(thoughts) == 3
+    follow(guide, splitter, tokenizer, thoughts)
+    closing = []
+    while guide.forced is not None:
+        closing.append(guide.forced)
+        follow(guide, splitter, tokenizer, [guide.forced])
+    assert tokenizer.decode(closing) == "</think>"
+    assert splitter.answering
+    assert guide.forced is None
+
+
+def test_a_budget_of_nothing_closes_at_once(tokenizer):
+    guide, _ = make_guide(tokenizer, budget=0)
+    assert guide.forced is not None
+
+
+def test_thoughts_that_end_by_themselves_are_not_closed_again(tokenizer):
+    guide, splitter = make_guide(tokenizer, budget=50)
+    follow(guide, splitter, tokenizer, tokenizer.encode("x</think>", add_special_tokens=False))
+    assert guide.forced is None
+    assert splitter.answering
+
+
+def test_a_grammar_waits_for_the_thoughts_to_end(compiler, tokenizer):
+    guide, splitter = make_guide(tokenizer, compiler.compile(schema(POINT)))
+    assert guide.matcher is None
+    follow(guide, splitter, tokenizer, tokenizer.encode("hm</think>", add_special_tokens=False))
+    assert guide.matcher is not None
+    follow(guide, splitter, tokenizer, tokenizer.encode('{"x": 5', add_special_tokens=False))
+    assert not guide.complete
+    follow(guide, splitter, tokenizer, tokenizer.encode("}", add_special_tokens=False))
+    assert guide.complete
+    assert not guide.broken
+
+
+def test_a_token_the_grammar_forbids_breaks_the_guide(compiler, tokenizer):
+    guide = Guide(NoSplitter(), compiler.compile(schema(POINT)), UNLIMITED, list, None)
+    guide.follow(tokenizer.encode("x", add_special_tokens=False)[0])
+    assert guide.broken
+
+
+def test_a_forced_token_is_the_only_one_left(tokenizer):
+    guide, _ = make_guide(tokenizer, budget=0)
+    logits = guide_logits(mx.zeros((2, VOCAB)), [None, guide])
+    assert mx.argmax(logits[1]).item() == guide.forced
+    assert np.isfinite(np.array(logits[1])).sum() == 1
+    assert np.isfinite(np.array(logits[0])).all()
+
+
+# ----------------------------------------------------------------------- forced calls
+
+TOOLS = {"f": POINT, "g": {}}
+
+
+@pytest.mark.parametrize(
+    ("form", "named", "text", "taken"),
+    [
+        (HERMES, "f", '<tool_call>\n{"name": "f", "arguments": {"x": 1}}\n</tool_call>', True),
+        (HERMES, "f", '<tool_call>\n{"name": "f", "arguments": {"y": 1}}\n</tool_call>', False),
+        (HERMES, "f", '<tool_call>\n{"name": "g", "arguments": {}}\n</tool_call>', False),
+        (HERMES, None, '<tool_call>\n{"name": "g", "arguments": {"z": [1]}}\n</tool_call>', True),
+        (HERMES, None, '<tool_call>\n{"name": "h", "arguments": {}}\n</tool_call>', False),
+        (HERMES, None, "Sure!", False),
+        (NEMO, None, '[TOOL_CALLS][{"name": "g", "arguments": {}}]', True),
+    ],
+)
+def test_a_forced_choice_allows_calls_of_declared_functions_only(
+    compiler, tokenizer, form, named, text, taken
+):
+    grammar = force(form.wrapper, TOOLS, named, {})
+    assert accepts(compiler, tokenizer, grammar, text) is taken
+
+
+def test_two_calls_may_follow_each_other_when_any_is_required(compiler, tokenizer):
+    one = '<tool_call>\n{"name": "f", "arguments": {"x": 1}}\n</tool_call>'
+    grammar = force(HERMES.wrapper, TOOLS, None, {})
+    assert accepts(compiler, tokenizer, grammar, f"{one}\n{one}")

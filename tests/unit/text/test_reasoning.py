@@ -1,0 +1,140 @@
+"""Thoughts apart from the answer, whatever the cuts; and which thoughts a template sees again."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.pb import text_pb2 as pb
+from workers.text.conversation import rendered_messages, rendered_tools
+from workers.text.reasoning import Answer, Tags, TagSplitter, Thought, ends_thinking, find_tags
+
+TAGS = Tags("<think>", "</think>")
+
+
+def split(text, cuts=(), *, thinking=False):
+    splitter = TagSplitter(TAGS, thinking=thinking)
+    edges = [0, *cuts, len(text)]
+    parts = [p for a, b in itertools.pairwise(edges) for p in splitter.feed(text[a:b])]
+    parts += splitter.finish()
+    return tuple(
+        "".join(part.text for part in parts if isinstance(part, kind)) for kind in (Thought, Answer)
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "thinking", "expected"),
+    [
+        ("<think>\n a b \n</think>\n\n hi", False, ("a b", "hi")),
+        (" a b \n</think>\n\n hi", True, ("a b", "hi")),
+        ("  hi <think> x", False, ("", "  hi <think> x")),
+        ("<thi", False, ("", "<thi")),
+        ("<think> abc </th", False, ("abc </th", "")),
+        ("<think></think>x", False, ("", "x")),
+        ("\n\nabc", True, ("abc", "")),
+        ("  <think>  ", False, ("", "")),
+    ],
+)
+def test_thoughts_and_answer_are_told_apart(text, thinking, expected):
+    assert split(text, thinking=thinking) == expected
+
+
+PIECE = st.sampled_from(["<think>", "</think>", "<", "think>", "</", " ", "\n", "a", "é"])
+
+
+@given(st.lists(PIECE, max_size=10).map("".join), st.booleans(), st.data())
+def test_the_split_does_not_depend_on_the_cuts(text, thinking, data):
+    whole = split(text, thinking=thinking)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
+    assert split(text, cuts, thinking=thinking) == whole
+    assert split(text, range(1, len(text)), thinking=thinking) == whole
+
+
+def test_tags_come_from_the_vocabulary_or_the_template():
+    assert find_tags(("<a>", "</a>"), "") == Tags("<a>", "</a>")
+    assert find_tags(None, "… <think>\n …") == TAGS
+    assert find_tags(None, "no thoughts") is None
+
+
+@pytest.mark.parametrize(
+    ("prompt", "open_"),
+    [
+        ("assistant\n<think>\n", True),
+        ("<think>", True),
+        ("<think>\n\n</think>\n\n", False),
+        ("x", False),
+    ],
+)
+def test_a_prompt_may_open_the_thoughts_itself(prompt, open_):
+    assert ends_thinking(prompt, TAGS) is open_
+
+
+# ------------------------------------------------------------ what templates get to see
+
+
+def say(role, text, **fields):
+    return pb.Message(role=role, parts=[pb.Part(text=text)], **fields)
+
+
+CHAT = pb.ChatPrompt(
+    messages=[
+        say("user", "one"),
+        say("assistant", "<think>old</think>\n\nfirst", reasoning="older"),
+        say("user", "two"),
+        say("assistant", "<think>new</think>second", reasoning="newer"),
+        say("tool", "result", tool_call_id="c"),
+    ]
+)
+
+
+def test_only_thoughts_since_the_last_user_turn_stay():
+    _, old, _, new, _ = rendered_messages(CHAT, TAGS, keeps_thoughts=False)
+    assert old == {"role": "assistant", "content": "first"}
+    assert new["content"] == "<think>new</think>second"
+    assert new["reasoning_content"] == "newer"
+
+
+def test_all_thoughts_stay_when_asked_for():
+    _, old, *_ = rendered_messages(CHAT, TAGS, keeps_thoughts=True)
+    assert old["content"].startswith("<think>old")
+    assert old["reasoning_content"] == "older"
+
+
+def tools_prompt(*messages, mode, name=""):
+    tools = [pb.Tool(name=n, json=f'{{"function":{{"name":"{n}"}}}}') for n in ("f", "g")]
+    choice = pb.ToolChoice(mode=mode, name=name)
+    return pb.ChatPrompt(messages=messages, tools=tools, tool_choice=choice)
+
+
+@pytest.mark.parametrize(
+    ("roles", "place"), [(("system", "user"), 0), (("user", "assistant"), 0), ((), 0)]
+)
+def test_a_forced_choice_is_said_where_the_model_looks_first(roles, place):
+    chat = tools_prompt(*(say(role, "x") for role in roles), mode=pb.ToolChoice.MODE_REQUIRED)
+    messages = rendered_messages(chat, None, keeps_thoughts=False)
+    assert "You must call one or more of the available functions" in messages[place]["content"]
+    assert sum("must call" in message["content"] for message in messages) == 1
+    assert "must call" not in str(chat)
+
+
+def test_a_named_choice_shows_its_function_alone():
+    chat = tools_prompt(say("user", "x"), mode=pb.ToolChoice.MODE_NAMED, name="g")
+    assert [tool["function"]["name"] for tool in rendered_tools(chat)] == ["g"]
+    content = rendered_messages(chat, None, keeps_thoughts=False)[0]["content"]
+    assert content.endswith("You must call the 'g' function.")
+
+
+def test_choice_none_shows_no_tools():
+    chat = tools_prompt(say("user", "x"), mode=pb.ToolChoice.MODE_NONE)
+    assert rendered_tools(chat) == []
+
+
+def test_argument_texts_become_mappings():
+    call = pb.ToolCall(id="c", name="f", arguments='{"a": [1]}')
+    broken = pb.ToolCall(id="d", name="f", arguments="{")
+    chat = pb.ChatPrompt(messages=[pb.Message(role="assistant", tool_calls=[call, broken])])
+    calls = rendered_messages(chat, None, keeps_thoughts=False)[0]["tool_calls"]
+    assert [c["function"]["arguments"] for c in calls] == [{"a": [1]}, "{"]
