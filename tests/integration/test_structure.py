@@ -1,0 +1,297 @@
+"""Tools, thoughts and structured output over the official client, on real models.
+
+SmolLM2's own template knows no tools, so it is served with a Hermes-style one; its vocabulary
+spells `</think>` in three tokens and `<tool_call>` in five.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+
+import jsonschema
+import openai
+import pydantic
+import pytest
+
+from tests import checkpoint
+from tests.checkpoint import ROOT, starter_folder
+from tests.server import serve_fleet
+
+TEMPLATE = str(ROOT / "tests" / "data" / "hermes.jinja")
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "city": {"type": "string", "maxLength": 12},
+                "days": {"type": "integer", "minimum": 1, "maximum": 9},
+            },
+            "required": ["city", "days"],
+            "additionalProperties": False,
+        },
+    },
+}
+TIME = {"type": "function", "function": {"name": "get_time", "parameters": {"type": "object"}}}
+ASK = [{"role": "user", "content": "What is the weather in Paris?"}]
+NAMED = {"type": "function", "function": {"name": "get_weather"}}
+
+
+class Animal(pydantic.BaseModel):
+    """An animal."""
+
+    model_config = pydantic.ConfigDict(extra="forbid")
+    name: str = pydantic.Field(max_length=12)
+    legs: int = pydantic.Field(ge=0, le=9)
+
+
+@pytest.fixture(scope="module")
+def server(make_folder):
+    common = {"chat_template_file": TEMPLATE, "parallel": 8}
+    with serve_fleet(
+        make_folder(),
+        {"name": "smol", "model": str(starter_folder()), "alias": ["smol"], **common},
+        {"name": "tiny", "model": str(checkpoint.build("llama")), "alias": ["tiny"], **common},
+    ) as running:
+        yield running
+
+
+@pytest.fixture
+async def client(server):
+    async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="none") as made:
+        yield made
+
+
+def check_weather(call):
+    jsonschema.validate(json.loads(call.function.arguments), WEATHER["function"]["parameters"])
+    assert call.id.startswith("call_")
+    assert call.function.name == "get_weather"
+
+
+@pytest.mark.parametrize("model", ["smol", "tiny"])
+async def test_a_named_function_is_called(client, model):
+    reply = await client.chat.completions.create(
+        model=model, messages=ASK, tools=[WEATHER, TIME], tool_choice=NAMED, temperature=0
+    )
+    choice = reply.choices[0]
+    assert choice.finish_reason == "tool_calls"
+    assert choice.message.content is None
+    assert len(choice.message.tool_calls) == 1
+    check_weather(choice.message.tool_calls[0])
+
+
+async def test_a_streamed_call_equals_the_whole_one(client):
+    fields = {"messages": ASK, "tools": [WEATHER], "tool_choice": NAMED, "temperature": 0}
+    whole = await client.chat.completions.create(model="tiny", **fields)
+    async with client.chat.completions.stream(model="tiny", **fields) as stream:
+        streamed = await stream.get_final_completion()
+    ours, theirs = (reply.choices[0].message.tool_calls[0] for reply in (whole, streamed))
+    assert ours.function.arguments == theirs.function.arguments
+    assert streamed.choices[0].finish_reason == "tool_calls"
+
+
+async def test_a_required_choice_calls_a_declared_function(client):
+    reply = await client.chat.completions.create(
+        model="tiny", messages=ASK, tools=[WEATHER], tool_choice="required", max_tokens=600, seed=3
+    )
+    calls = reply.choices[0].message.tool_calls
+    assert calls
+    for call in calls[: None if reply.choices[0].finish_reason == "tool_calls" else -1]:
+        check_weather(call)
+
+
+async def test_a_tool_loop_goes_round(client):
+    call = {"name": "get_weather", "arguments": '{"city":"Paris","days":1}'}
+    history = [
+        *ASK,
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "call_1", "type": "function", "function": call}],
+        },
+        {"role": "tool", "tool_call_id": "call_1", "content": "sunny"},
+    ]
+    reply = await client.chat.completions.create(
+        model="smol", messages=history, tools=[WEATHER], temperature=0, max_tokens=6
+    )
+    assert reply.usage.completion_tokens > 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"tools": [WEATHER], "tool_choice": {**NAMED, "function": {"name": "x"}}}, "tool_choice"),
+        ({"tools": [WEATHER], "tool_choice": "sometimes"}, "tool_choice"),
+        ({"tools": [TIME] * 129}, "tools"),
+    ],
+)
+async def test_impossible_choices_are_refused(client, fields, param):
+    with pytest.raises(openai.BadRequestError) as caught:
+        await client.chat.completions.create(model="tiny", messages=ASK, **fields)
+    assert param in (caught.value.param or caught.value.message)
+
+
+async def test_parse_returns_a_model(client):
+    reply = await client.chat.completions.parse(
+        model="smol", messages=ASK, response_format=Animal, temperature=0, max_tokens=60
+    )
+    assert isinstance(reply.choices[0].message.parsed, Animal)
+
+
+async def test_thoughts_have_a_budget_and_a_field_of_their_own(client):
+    reply = await client.chat.completions.create(
+        model="smol",
+        messages=ASK,
+        temperature=0,
+        max_tokens=24,
+        extra_body={
+            "chat_template_kwargs": {"enable_thinking": True},
+            "thinking_budget_tokens": 6,
+        },
+    )
+    message = reply.choices[0].message
+    assert message.reasoning_content
+    assert message.reasoning == message.reasoning_content
+    assert "think>" not in message.reasoning_content + (message.content or "")
+
+
+async def test_thoughts_that_use_everything_up_are_not_repeated_as_content(client):
+    reply = await client.chat.completions.create(
+        model="tiny",
+        messages=ASK,
+        temperature=0,
+        max_tokens=8,
+        extra_body={"chat_template_kwargs": {"enable_thinking": True}},
+    )
+    choice = reply.choices[0]
+    assert choice.finish_reason == "length"
+    assert choice.message.reasoning_content
+    assert not choice.message.content
+    assert choice.message.reasoning_only is True
+
+
+async def test_a_budget_above_the_limit_is_refused(client):
+    with pytest.raises(openai.BadRequestError, match="must be <= max_tokens"):
+        await client.chat.completions.create(
+            model="tiny", messages=ASK, max_tokens=4, extra_body={"thinking_budget_tokens": 5}
+        )
+
+
+async def test_a_grammar_follows_the_thoughts(client):
+    reply = await client.chat.completions.parse(
+        model="tiny",
+        messages=ASK,
+        response_format=Animal,
+        seed=1,
+        max_tokens=200,
+        extra_body={
+            "chat_template_kwargs": {"enable_thinking": True},
+            "thinking_budget_tokens": 5,
+        },
+    )
+    assert reply.choices[0].message.reasoning_content
+    assert isinstance(reply.choices[0].message.parsed, Animal)
+
+
+# ----------------------------------------------------------------- generated schemas
+
+
+def make_schema(rng, depth=2):
+    """Return a random schema in which everything has an end."""
+    kinds = ["string", "integer", "boolean", "enum", "const", "null"]
+    kind = rng.choice(kinds + (["object", "array", "anyOf"] if depth else []))
+    if kind == "string":
+        return {"type": "string", "maxLength": rng.randint(1, 8)}
+    if kind == "integer":
+        low = rng.randint(-9, 9)
+        return {"type": "integer", "minimum": low, "maximum": low + rng.randint(0, 50)}
+    if kind in ("boolean", "null"):
+        return {"type": kind}
+    if kind == "enum":
+        return {"enum": rng.sample(["red", "green", 1, 2.5, None, True], 3)}
+    if kind == "const":
+        return {"const": rng.choice(["fixed", 7, [1, 2]])}
+    if kind == "array":
+        low = rng.randint(0, 2)
+        items = make_schema(rng, depth - 1)
+        return {"type": "array", "items": items, "minItems": low, "maxItems": low + 2}
+    if kind == "anyOf":
+        return {"anyOf": [make_schema(rng, depth - 1) for _ in range(2)]}
+    names = rng.sample(["a", "b", "name", "größe"], rng.randint(1, 3))
+    return {
+        "type": "object",
+        "properties": {name: make_schema(rng, depth - 1) for name in names},
+        "required": names[: rng.randint(0, len(names))],
+        "additionalProperties": False,
+    }
+
+
+async def answer(client, model, schema, index):
+    """Return whether an answer finished; one that did must be valid."""
+    reply = await client.chat.completions.create(
+        model=model,
+        messages=[{"role": "user", "content": f"Give me an example, number {index}."}],
+        seed=index,
+        max_tokens=120,
+        response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": schema}},
+    )
+    if reply.choices[0].finish_reason != "stop":
+        return False
+    jsonschema.validate(json.loads(reply.choices[0].message.content), schema)
+    return True
+
+
+async def answer_all(client, model, count, seed):
+    rng = random.Random(seed)
+    schemas = [
+        {
+            "type": "object",
+            "properties": {"v": make_schema(rng)},
+            "required": ["v"],
+            "additionalProperties": False,
+        }
+        for _ in range(count)
+    ]
+    places = asyncio.Semaphore(8)
+
+    async def one(index, schema):
+        async with places:
+            return await answer(client, model, schema, index)
+
+    return await asyncio.gather(*(one(i, schema) for i, schema in enumerate(schemas)))
+
+
+async def test_every_finished_answer_of_the_tiny_model_is_valid(client):
+    finished = await answer_all(client, "tiny", 200, seed=1)
+    assert sum(finished) >= 0.9 * len(finished)
+
+
+async def test_every_finished_answer_of_the_real_model_is_valid(client):
+    finished = await answer_all(client, "smol", 20, seed=2)
+    assert sum(finished) >= 0.9 * len(finished)
+
+
+async def test_rows_with_and_without_a_grammar_share_a_batch(client):
+    async def plain(index):
+        reply = await client.chat.completions.create(
+            model="tiny",
+            messages=[{"role": "user", "content": f"Tell me {index}."}],
+            temperature=0,
+            max_tokens=40,
+        )
+        return reply.choices[0].message.content
+
+    schema = {"type": "object", "properties": {"v": {"type": "string", "maxLength": 8}}}
+    schema |= {"required": ["v"], "additionalProperties": False}
+    alone = [await plain(index) for index in range(3)]
+    for turn in range(3):
+        mixed = await asyncio.gather(
+            *(plain(index) for index in range(3)),
+            *(answer(client, "tiny", schema, 10 * turn + index) for index in range(4)),
+        )
+        assert mixed[:3] == alone
+        assert all(mixed[3:])
