@@ -20,6 +20,7 @@ from typing import Protocol
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 from shared.pb import worker_pb2
+from workers import runtime
 from workers.text.batch import Batch, Sampled
 from workers.text.model import TextModel
 from workers.text.reuse import Reuse
@@ -115,6 +116,7 @@ class Engine:
         self._alive_s = time.monotonic()
         self._pace = Pace()
         self._load_shown = (0, 0)
+        self._has_worked = False
         self.step = 0
         self.kv_bytes = 0
         self.counters = worker_pb2.Counters()
@@ -199,7 +201,11 @@ class Engine:
             try:
                 command = self._commands.get(idle, timeout_s)
             except queue.Empty:
+                if idle and self._has_worked:
+                    self._has_worked = False
+                    runtime.release_memory()
                 break
+            self._has_worked = True
             if isinstance(command, Stop):
                 return False
             self._obey(command)
