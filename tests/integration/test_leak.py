@@ -1,0 +1,57 @@
+"""What many requests leave behind: nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import psutil
+
+from tests.client import until
+from tests.prompt import MIX, make_prompt
+from tests.worker import link
+
+
+async def run_mixed(client, count, seed):
+    """Run requests of mixed size and setting, at most 12 at once; some clients leave early."""
+    rng = random.Random(seed)
+    room = asyncio.Semaphore(12)
+
+    async def one(number):
+        fields = MIX[number % 4] | {"max_tokens": rng.randint(1, 40)}
+        prompt = make_prompt(number, rng.choice([3, 30, 30, 400]))
+        async with room:
+            ask = client.ask_stream if number % 2 else client.ask
+            task = asyncio.create_task(ask(prompt, **fields))
+            if number % 10 == 9:
+                await asyncio.sleep(0.05)
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+            else:
+                await task
+
+    await asyncio.gather(*(one(number) for number in range(count)))
+    await until(client.is_idle, 5)
+
+
+async def test_memory_is_that_of_an_idle_server_again_after_two_hundred_mixed_requests(zoo, client):
+    (gateway,) = zoo.find("gateway")
+    async with link(zoo.address()) as worker:
+
+        async def measure():
+            await client.reset_cache()
+            # An idle engine gives its memory back after half a second.
+            await asyncio.sleep(1)
+            memory = (await worker.fresh_beat()).memory
+            gateway_bytes = psutil.Process(gateway.pid).memory_info().rss
+            return memory.active_bytes, memory.rss_bytes, gateway_bytes
+
+        await run_mixed(client, 20, seed=1)
+        before = await measure()
+        await run_mixed(client, 200, seed=2)
+        after = await measure()
+        beat = worker.beat
+    for before_bytes, after_bytes in zip(before, after, strict=True):
+        assert after_bytes < before_bytes * 1.1, (before, after)
+    assert (beat.slots_active, beat.queue_depth) == (0, 0)
+    assert beat.memory.kv_bytes == beat.memory.prompt_cache_bytes == 0
