@@ -23,7 +23,8 @@ from shared.rpc import WorkerServer
 from shared.settings import GatewaySettings, TextSettings
 from workers import runtime
 from workers.text import model as models
-from workers.text.engine import Engine, Frames, Parts, Stop
+from workers.text.command import Stop
+from workers.text.engine import Engine, Frames, Parts
 from workers.text.footprint import plan_budget
 from workers.text.intake import Intake
 from workers.text.loop import default_rule

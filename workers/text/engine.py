@@ -22,7 +22,9 @@ from shared.pb import text_pb2 as pb
 from shared.pb import worker_pb2
 from workers import runtime
 from workers.text.batch import Batch, Sampled
+from workers.text.command import Call, Cancel, Command, Stop, Submit
 from workers.text.model import TextModel
+from workers.text.pace import Pace
 from workers.text.reuse import Reuse
 from workers.text.scheduler import Scheduler
 from workers.text.sequence import Sequence
@@ -35,38 +37,6 @@ Frames = dict[str, list[pb.SequenceFrame]]
 # backend's queue is short), and then the text of the last one must not wait behind it.
 _LAUNCH_FIRST_BELOW_S = 0.03
 _IDLE_WAIT_S = 0.5
-_SMOOTHING = 0.3
-
-
-@dataclass(frozen=True)
-class Submit:
-    """A sequence to be queued."""
-
-    sequence: Sequence
-
-
-@dataclass(frozen=True)
-class Cancel:
-    """A request to be dropped; without a key, all of that gateway's."""
-
-    gateway_id: str
-    key: int | None = None
-
-
-@dataclass(frozen=True)
-class Stop:
-    """The end of the thread."""
-
-
-@dataclass(frozen=True)
-class Call:
-    """Something to be done between two steps, on the engine thread; `done` gets the result."""
-
-    work: Callable[[], object]
-    done: Callable[[object], None]
-
-
-Command = Submit | Cancel | Call | Stop
 
 
 @dataclass(frozen=True)
@@ -334,35 +304,3 @@ class Engine:
                 sequence.fail(error)
                 self.counters.failed += 1
         self._emit()
-
-
-class Pace:
-    """How fast this machine has been going: what a decode step takes, what prefill does.
-
-    Attributes:
-        step_s: seconds between the tokens of a stream, without prefill in between.
-        prefill_tokens_per_s: of one chunk.
-    """
-
-    def __init__(self) -> None:
-        self.step_s = 0.0
-        self.prefill_tokens_per_s = 500.0
-        self._last_s: float | None = None
-
-    def note_step(self) -> None:
-        """Note that the tokens of a step have come."""
-        now = time.monotonic()
-        if self._last_s is not None:
-            took_s = now - self._last_s
-            self.step_s += _SMOOTHING * (took_s - self.step_s) if self.step_s else took_s
-        self._last_s = now
-
-    def note_prefill(self, tokens: int, took_s: float) -> None:
-        """Note a prefill chunk; the step it lies in says nothing about decoding."""
-        speed = tokens / max(took_s, 1e-6)
-        self.prefill_tokens_per_s += _SMOOTHING * (speed - self.prefill_tokens_per_s)
-        self.pause()
-
-    def pause(self) -> None:
-        """Forget when the last tokens came."""
-        self._last_s = None

@@ -22,7 +22,8 @@ from shared.pb import text_pb2 as pb
 from shared.pb import text_pb2_grpc, worker_pb2
 from workers import runtime
 from workers.rim import rim
-from workers.text.engine import Call, Cancel, Engine, Submit
+from workers.text.command import Call, Cancel, Submit
+from workers.text.engine import Engine
 from workers.text.intake import Intake
 from workers.text.model import TextModel
 from workers.text.outbox import Outbox
