@@ -23,6 +23,9 @@ log = logging.getLogger(__name__)
 
 # Heartbeats come every second; a worker that misses this many is not given new requests.
 _SILENCE_S: Final = 10.0
+# Its event loop may beat on while the engine hangs in a step. Long chunks of a prompt take
+# seconds on slow machines; nothing but a fault takes this long.
+_HANG_S: Final = 30.0
 
 State = Literal["loading", "ready", "down"]
 
@@ -93,9 +96,12 @@ class Replica:
 
     @property
     def state(self) -> State:
-        """What it can do now; a worker that has fallen silent is down."""
-        silent = self._state == "ready" and self._now_s() - self._heard_s > _SILENCE_S
-        return "down" if silent else self._state
+        """What it can do now; a worker that has fallen silent or hangs is down."""
+        if self._state != "ready" or self.beat is None:
+            return self._state
+        silent = self._now_s() - self._heard_s > _SILENCE_S
+        hangs = self.beat.step_age_ms > _HANG_S * 1000
+        return "down" if silent or hangs else "ready"
 
     @property
     def ready(self) -> bool:

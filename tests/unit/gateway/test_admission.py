@@ -173,6 +173,18 @@ async def test_a_silent_or_draining_replica_gets_nothing_new():
     assert ticket.placed.done()
 
 
+async def test_a_replica_whose_step_hangs_gets_nothing_new_until_it_goes_on():
+    house = House(4)
+    house.beat(step_age_ms=29_000)
+    assert house.enqueue().placed.done()
+    house.beat(step_age_ms=31_000)
+    assert house.replicas[0].state == "down"
+    ticket = house.enqueue()
+    assert not ticket.placed.done()
+    house.beat(step_age_ms=5)
+    assert ticket.placed.done()
+
+
 async def test_waiting_for_a_worker_that_stays_away_ends_with_an_error():
     house = House(1)
     house.replicas[0].on_lost(ServiceError("worker_unavailable", "gone"))
