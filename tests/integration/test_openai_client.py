@@ -1,0 +1,125 @@
+"""The official client against the whole server: shapes, limits, errors."""
+
+from __future__ import annotations
+
+import openai
+import pytest
+
+from tests.integration.conftest import FAMILIES
+from tests.prompt import make_prompt
+
+FIELDS = {
+    "model": "llama",
+    "temperature": 0,
+    "max_tokens": 24,
+    "messages": [{"role": "user", "content": make_prompt(1)}],
+    "extra_body": {"cache_prompt": False},
+}
+
+
+@pytest.fixture
+def sync_client(zoo):
+    with openai.OpenAI(base_url=f"{zoo.url}/v1", api_key="none", max_retries=0) as client:
+        yield client
+
+
+@pytest.fixture
+async def async_client(zoo):
+    async with openai.AsyncOpenAI(
+        base_url=f"{zoo.url}/v1", api_key="none", max_retries=0
+    ) as client:
+        yield client
+
+
+async def stream(client, **fields):
+    """Return the chunks of a stream."""
+    opened = await client.chat.completions.create(**FIELDS | fields, stream=True)
+    return [chunk async for chunk in opened]
+
+
+def join(chunks):
+    return "".join(c.delta.content or "" for chunk in chunks for c in chunk.choices)
+
+
+async def test_both_clients_and_both_modes_give_one_text(sync_client, async_client):
+    whole = sync_client.chat.completions.create(**FIELDS)
+    other = await async_client.chat.completions.create(**FIELDS)
+    text = whole.choices[0].message.content
+    assert text == other.choices[0].message.content == join(await stream(async_client))
+    with sync_client.chat.completions.create(**FIELDS, stream=True) as chunks:
+        assert join(chunks) == text
+    assert whole.choices[0].finish_reason == "length"
+    assert whole.usage.completion_tokens == 24
+    assert whole.choices[0].logprobs is None
+
+
+async def test_usage_comes_last_and_only_when_asked_for(async_client):
+    assert all(chunk.usage is None for chunk in await stream(async_client))
+    *chunks, last = await stream(async_client, stream_options={"include_usage": True})
+    assert last.choices == []
+    assert last.usage.completion_tokens == 24
+    assert all(chunk.usage is None for chunk in chunks)
+    reasons = [c.finish_reason for chunk in chunks for c in chunk.choices if c.finish_reason]
+    assert reasons == ["length"]
+    assert chunks[0].choices[0].delta.role == "assistant"
+
+
+async def test_a_stop_string_that_spans_tokens_never_shows_a_part(sync_client, async_client):
+    text = sync_client.chat.completions.create(**FIELDS).choices[0].message.content
+    for start, size in ((20, 3), (40, 12), (61, 25)):
+        stop = text[start : start + size]
+        expected = text[: text.index(stop)]
+        choice = sync_client.chat.completions.create(**FIELDS, stop=[stop, "never"]).choices[0]
+        assert (choice.message.content, choice.finish_reason) == (expected, "stop")
+        chunks = await stream(async_client, stop=stop)
+        assert join(chunks) == expected
+        assert expected.startswith(join(chunks[: len(chunks) // 2]))
+
+
+@pytest.mark.parametrize("top", [0, 4])
+async def test_logprobs_have_one_entry_per_token_in_both_modes(sync_client, async_client, top):
+    fields = {"logprobs": True, "top_logprobs": top}
+    choice = sync_client.chat.completions.create(**FIELDS, **fields).choices[0]
+    entries = choice.logprobs.content
+    assert len(entries) == 24
+    assert b"".join(bytes(entry.bytes) for entry in entries).decode() == choice.message.content
+    for entry in entries:
+        assert entry.logprob <= 0
+        assert len(entry.top_logprobs) == top
+        # Greedy: the sampled token is the likeliest.
+        assert not top or entry.top_logprobs[0].token == entry.token
+    chunks = await stream(async_client, **fields)
+    streamed = [
+        e for chunk in chunks for c in chunk.choices if c.logprobs for e in c.logprobs.content
+    ]
+    assert [entry.token for entry in streamed] == [entry.token for entry in entries]
+
+
+def test_models_are_listed(sync_client):
+    assert [model.id for model in sync_client.models.list()] == list(FAMILIES)
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind", "param"),
+    [
+        ({"temperature": -1}, openai.BadRequestError, "temperature"),
+        ({"messages": []}, openai.BadRequestError, "messages"),
+        ({"max_tokens": 0}, openai.BadRequestError, "max_tokens"),
+        ({"top_logprobs": 3}, openai.BadRequestError, "top_logprobs"),
+        ({"n": 2}, openai.BadRequestError, "n"),
+    ],
+    ids=lambda value: str(value) if isinstance(value, dict) else None,
+)
+@pytest.mark.parametrize("streams", [True, False])
+async def test_errors_are_those_of_the_client_and_name_the_field(
+    async_client, fields, kind, param, streams
+):
+    with pytest.raises(kind) as caught:
+        await async_client.chat.completions.create(**FIELDS | fields, stream=streams)
+    assert caught.value.param == param
+    assert caught.value.type == "invalid_request_error"
+
+
+def test_a_path_that_is_not_there_is_the_client_s_not_found(sync_client):
+    with pytest.raises(openai.NotFoundError):
+        sync_client.get("/nothing", cast_to=object)

@@ -1,0 +1,84 @@
+"""The starter model through the whole server, with the official client as oracle."""
+
+from __future__ import annotations
+
+import asyncio
+
+import openai
+import pytest
+
+from tests.checkpoint import starter_folder
+from tests.client import GREEDY, assert_same, connect, until
+from tests.server import serve_fleet
+
+NAME = "SmolLM2-135M-Instruct"
+CAPITAL = [{"role": "user", "content": "What is the capital of France?"}]
+FIELDS = {"model": NAME, "messages": CAPITAL, "temperature": 0}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    worker = {"name": "text", "model": str(starter_folder()), "alias": [NAME]}
+    with serve_fleet(tmp_path_factory.mktemp("s"), worker) as server:
+        yield server
+
+
+@pytest.fixture
+def sync_client(server):
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client:
+        yield client
+
+
+@pytest.fixture
+async def async_client(server):
+    async with openai.AsyncOpenAI(
+        base_url=f"{server.url}/v1", api_key="none", max_retries=0
+    ) as client:
+        yield client
+
+
+def test_the_capital_of_france_is_paris(sync_client):
+    completion = sync_client.chat.completions.create(**FIELDS, max_tokens=12)
+    (choice,) = completion.choices
+    assert "Paris" in choice.message.content
+    assert completion.model == NAME
+    usage = completion.usage
+    assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
+
+
+async def test_a_stream_gives_the_same_text_and_usage(sync_client, async_client):
+    whole = sync_client.chat.completions.create(**FIELDS, max_tokens=12)
+    options = {"include_usage": True}
+    stream = await async_client.chat.completions.create(
+        **FIELDS, max_tokens=12, stream=True, stream_options=options
+    )
+    chunks = [chunk async for chunk in stream]
+    choices = [choice for chunk in chunks for choice in chunk.choices]
+    text = "".join(choice.delta.content or "" for choice in choices)
+    assert text == whole.choices[0].message.content
+    reasons = [choice.finish_reason for choice in choices if choice.finish_reason]
+    assert reasons == [whole.choices[0].finish_reason]
+    usage = chunks[-1].usage
+    assert (usage.prompt_tokens, usage.completion_tokens) == (
+        whole.usage.prompt_tokens,
+        whole.usage.completion_tokens,
+    )
+
+
+async def test_streams_of_a_killed_worker_go_on_with_the_same_text(server):
+    prompts = ["Name three colours.", "Count to ten.", "What is rain?", "Say hello in French."]
+    settings = [GREEDY, GREEDY, {"seed": 1, "top_k": 40}, {"seed": 2, "temperature": 1.0}]
+    async with connect(server.url, max_tokens=24, cache_prompt=False) as client:
+
+        def ask_all():
+            rows = zip(prompts, settings, strict=True)
+            return [asyncio.create_task(client.ask_stream(p, **f)) for p, f in rows]
+
+        undisturbed = await asyncio.gather(*ask_all())
+        due = client.seen_chunks + 30
+        streams = ask_all()
+        await until(lambda: client.seen_chunks >= due)
+        server.kill_worker()
+        assert not any(stream.done() for stream in streams)
+        assert_same(await asyncio.gather(*streams), undisturbed)
+        await until(client.is_idle, 5)
