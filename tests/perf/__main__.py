@@ -15,6 +15,7 @@ import sys
 
 from tests.checkpoint import build, starter_folder
 from tests.perf import latency, soak, throughput
+from tests.perf.client import BrokenStreamError
 from tests.perf.contestant import StartError
 
 CASES = ("tiny", "starter", "settings", "ttft", "gap", "prefix", "soak")
@@ -61,7 +62,7 @@ def _arguments() -> argparse.Namespace:
 if __name__ == "__main__":
     try:
         asyncio.run(main(_arguments()))
-    except StartError as failure:
-        sys.exit(str(failure))
+    except (StartError, BrokenStreamError) as failure:
+        sys.exit(f"{type(failure).__name__}: {failure}")
     except asyncio.CancelledError:
         sys.exit("stopped")

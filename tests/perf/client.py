@@ -43,7 +43,15 @@ class Stream:
 
 
 class BrokenStreamError(Exception):
-    """A server answered with something else than a stream that ends in usage."""
+    """A server answered with something else than a stream that ends in usage.
+
+    Args: what it did, in a word that can be counted; who; and what it said.
+    """
+
+    @property
+    def what(self) -> str:
+        """The word."""
+        return str(self.args[0])
 
 
 def open_session(base_url: str) -> aiohttp.ClientSession:
@@ -55,7 +63,8 @@ def open_session(base_url: str) -> aiohttp.ClientSession:
 class Client:
     """Talks to one server through a session of `open_session`."""
 
-    def __init__(self, session: aiohttp.ClientSession) -> None:
+    def __init__(self, server: str, session: aiohttp.ClientSession) -> None:
+        self.server = server
         self.session = session
 
     async def stream(
@@ -78,14 +87,17 @@ class Client:
         result = Stream(time.perf_counter())
         async with self.session.post("/v1/chat/completions", json=body) as response:
             if response.status != 200:
-                raise BrokenStreamError(f"{response.status}: {await response.text()}")
+                said = await response.text()
+                raise BrokenStreamError(str(response.status), self.server, said)
             async for now_s, event in _events(response):
+                if "error" in event:
+                    raise BrokenStreamError("error", self.server, event["error"])
                 _take(result, now_s, event)
                 if on_text is not None and result.arrivals_s:
                     on_text()
         result.ended_s = time.perf_counter()
         if not result.completion_tokens:
-            raise BrokenStreamError("the stream ended without usage")
+            raise BrokenStreamError("cut short", self.server, f"{len(result.arrivals_s)} events")
         return result
 
 
@@ -101,8 +113,6 @@ async def _events(response: aiohttp.ClientResponse) -> AsyncIterator[tuple[float
 
 
 def _take(stream: Stream, now_s: float, event: Any) -> None:
-    if "error" in event:
-        raise BrokenStreamError(str(event["error"]))
     if any(choice["delta"].get("content") for choice in event["choices"]):
         stream.arrivals_s.append(now_s)
     usage = event.get("usage")

@@ -151,7 +151,7 @@ async def _server(
         }
         session = await stack.enter_async_context(open_session(f"http://127.0.0.1:{port}"))
         server = Server(
-            name, Client(session), {part: process.pid for part, process in started.items()}
+            name, Client(name, session), {part: process.pid for part, process in started.items()}
         )
         await _wait_ready(server, list(started.values()), log)
         yield server

@@ -76,7 +76,7 @@ async def _visit(
         try:
             outcome = await visit(client, rng)
         except BrokenStreamError as failure:
-            outcome = str(failure).split(":", 1)[0]
+            outcome = failure.what
         except (aiohttp.ClientError, TimeoutError) as failure:
             outcome = type(failure).__name__
         outcomes[f"{visit.__name__.strip('_')}: {outcome}"] += 1
