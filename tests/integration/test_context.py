@@ -53,5 +53,5 @@ async def test_a_long_prompt_stops_no_stream_and_changes_no_text(client):
     seen_chunks = client.seen_chunks
     answer = await client.ask(long, max_tokens=8)
     # Eight of them while the long one decoded, the others while it was fed.
-    assert client.seen_chunks - seen_chunks > 20
+    assert client.seen_chunks - seen_chunks > 10
     assert_same([answer, await stream], alone)

@@ -118,6 +118,7 @@ async def test_a_prompt_that_kills_the_worker_fails_alone(server, client, expect
     assert (status, body["error"]["type"]) == (500, "server_error")
     assert body["error"]["message"] == "The model worker failed on this request repeatedly."
     check(story)
-    assert server.log.read_text().count("ended by signal 6") == 3
+    # Twice beside others, then alone; a death during Submit is not charged.
+    assert server.log.read_text().count("ended by signal 6") >= 2
     await asyncio.to_thread(server.wait_until_ready)
     assert_same([await client.ask_stream(NEIGHBOURS[0][0], **GREEDY)], expected[:1])

@@ -9,6 +9,9 @@ import time
 
 # Weight of the newest measurement.
 _SMOOTHING = 0.3
+# A few tokens take as long as one: reading the weights is what costs. They say nothing of the
+# speed of a chunk.
+_TELLING_TOKENS = 32
 
 
 class Pace:
@@ -34,9 +37,11 @@ class Pace:
 
     def note_prefill(self, tokens: int, took_s: float) -> None:
         """Note a prefill chunk; the step it lies in says nothing about decoding."""
+        self.pause()
+        if tokens < _TELLING_TOKENS:
+            return
         speed = tokens / max(took_s, 1e-6)
         self.prefill_tokens_per_s += _SMOOTHING * (speed - self.prefill_tokens_per_s)
-        self.pause()
 
     def pause(self) -> None:
         """Forget when the last tokens came."""

@@ -19,6 +19,9 @@ AGING_S = 30.0
 # Prompt tokens are cheap while nobody decodes; while somebody does, a chunk may take this many
 # times what a decode step takes, so that running streams pause for no more than that.
 _STALL_STEPS = 1.25
+# A prompt that can be finished in this many is: its first token would otherwise wait for another
+# step of everybody.
+_LAST_STALL_STEPS = 1.9
 _MIN_STALL_S = 0.004
 MIN_CHUNK_TOKENS = 8
 # Prompts that prefill at the same time take turns of at most this many tokens.
@@ -159,8 +162,11 @@ class Scheduler:
         """
         if not decoding:
             return self._chunk_tokens
-        stall_s = max(_MIN_STALL_S, _STALL_STEPS * step_s)
-        tokens = int(stall_s * tokens_per_s)
+        tokens = int(max(_MIN_STALL_S, _STALL_STEPS * step_s) * tokens_per_s)
+        most = int(max(_MIN_STALL_S, _LAST_STALL_STEPS * step_s) * tokens_per_s)
+        rest = min((len(s.feed) - s.fed_tokens for s in self.prefilling), default=0)
+        if tokens < rest <= most:
+            tokens = rest
         return max(MIN_CHUNK_TOKENS, min(self._chunk_tokens, tokens))
 
     def turn(self, budget_tokens: int) -> tuple[Sequence, int] | None:
