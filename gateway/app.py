@@ -16,7 +16,7 @@ from aiohttp import web
 from gateway.context import CONTEXT, Context
 from gateway.dialects.base import ErrorDialect
 from gateway.dialects.openai import errors as openai_errors
-from gateway.routes import cache, health, models, slots, text
+from gateway.routes import cache, health, models, slots, text, tokens
 from gateway.routes.route import Handler
 from gateway.sse import open_stream
 from shared.errors import ServiceError
@@ -38,7 +38,7 @@ def make_app(context: Context) -> web.Application:
     app = web.Application(middlewares=[rim], client_max_size=0)
     app[CONTEXT] = context
     app[_OWNERS] = {}
-    modules = (text, models, health, cache, slots)
+    modules = (text, tokens, models, health, cache, slots)
     for route in (route for module in modules for route in module.routes()):
         add = app.router.add_get if route.method == "GET" else app.router.add_post
         add(route.path, route.handler)

@@ -56,6 +56,16 @@ class Worker:
         """Return the way to each replica that is ready."""
         return [replica.client for replica in self.replicas if replica.ready]
 
+    def client(self) -> TextClient:
+        """Return the way to the ready replica that has the least to do.
+
+        Raises:
+            ServiceError: none is ready.
+        """
+        self.require_ready()
+        ready = [replica for replica in self.replicas if replica.ready]
+        return min(ready, key=lambda replica: len(replica.forwarded)).client
+
     def require_ready(self) -> worker_pb2.ModelCard:
         """Return the card of a worker that takes requests now.
 

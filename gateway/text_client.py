@@ -126,6 +126,30 @@ class TextClient:
             self.cancel(box.key)
         return accepted
 
+    async def tokenize(self, request: pb.TokenizeRequest) -> pb.TokenizeReply:
+        """Return the token ids of text.
+
+        Raises:
+            ServiceError: an id among the pieces is none, or the worker can't be reached.
+        """
+        return await self._ask(self._stub.Tokenize, request)
+
+    async def detokenize(self, request: pb.DetokenizeRequest) -> pb.DetokenizeReply:
+        """Return the text of token ids.
+
+        Raises:
+            ServiceError: `out_of_vocabulary`, or the worker can't be reached.
+        """
+        return await self._ask(self._stub.Detokenize, request)
+
+    async def render(self, request: pb.GenerateRequest) -> pb.RenderReply:
+        """Return the prompt that a request becomes, and its tokens' number; nothing is run.
+
+        Raises:
+            ServiceError: the template refuses the conversation, or the worker can't be reached.
+        """
+        return await self._ask(self._stub.Render, request)
+
     async def cache_stats(self) -> pb.CacheStatsReply:
         """Return what the worker's prompt cache holds.
 

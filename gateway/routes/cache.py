@@ -11,13 +11,12 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-import orjson
 from aiohttp import web
 
 from gateway.context import CONTEXT
 from gateway.dialects.openai import errors
 from gateway.registry import Worker
-from gateway.routes.route import Route
+from gateway.routes.route import Route, answer_json
 from shared.pb import text_pb2 as pb
 
 
@@ -33,7 +32,7 @@ async def get_stats(request: web.Request) -> web.Response:
     """Answer sizes and counters."""
     worker = _worker(request)
     stats = [client.cache_stats() for client in worker.clients()]
-    return _json(describe(await asyncio.gather(*stats)))
+    return answer_json(describe(await asyncio.gather(*stats)))
 
 
 async def reset(request: web.Request) -> web.Response:
@@ -45,7 +44,7 @@ async def reset(request: web.Request) -> web.Response:
         "freed_bytes": sum(reply.freed_bytes for reply in freed),
         "freed_entries": sum(reply.freed_entries for reply in freed),
     }
-    return _json(report)
+    return answer_json(report)
 
 
 def describe(replies: Sequence[pb.CacheStatsReply]) -> dict[str, Any]:
@@ -86,7 +85,3 @@ def _worker(request: web.Request) -> Worker:
     worker = request.app[CONTEXT].registry.resolve(request.query.get("model"))
     worker.require_ready()
     return worker
-
-
-def _json(report: dict[str, Any]) -> web.Response:
-    return web.Response(body=orjson.dumps(report), content_type="application/json")

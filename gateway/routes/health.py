@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import orjson
 from aiohttp import web
 
 from gateway.context import CONTEXT
 from gateway.dialects.openai import errors
 from gateway.registry import Worker
-from gateway.routes.route import Route
+from gateway.routes.route import Route, answer_json
 
 
 def routes() -> list[Route]:
@@ -28,7 +27,7 @@ async def get_health(request: web.Request) -> web.Response:
     """Answer 200 when a request would start now, else 503."""
     registry = request.app[CONTEXT].registry
     status, report = describe(registry.default(), registry.workers)
-    return web.Response(status=status, body=orjson.dumps(report), content_type="application/json")
+    return answer_json(report, status)
 
 
 def describe(worker: Worker, workers: Sequence[Worker]) -> tuple[int, dict[str, Any]]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import orjson
 from aiohttp import web
 
 from gateway.context import CONTEXT
 from gateway.dialects.openai import errors
-from gateway.routes.route import Route
+from gateway.routes.route import Route, answer_json
 
 
 def routes() -> list[Route]:
@@ -27,5 +26,4 @@ async def list_models(request: web.Request) -> web.Response:
         for worker in request.app[CONTEXT].registry.workers
         if worker.card is not None
     ]
-    body = orjson.dumps({"object": "list", "data": models})
-    return web.Response(body=body, content_type="application/json")
+    return answer_json({"object": "list", "data": models})

@@ -1,11 +1,15 @@
-"""What a route is: a method, a path, who answers, and in whose form its errors are. Plain data."""
+"""What a route is: a method, a path, who answers, and in whose form its errors are.
+
+Owns the answer that is a plain report too. Pure.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+import orjson
 from aiohttp import web
 
 from gateway.dialects.base import ErrorDialect
@@ -21,3 +25,8 @@ class Route:
     path: str
     handler: Handler
     dialect: ErrorDialect
+
+
+def answer_json(report: Any, status: int = 200) -> web.Response:
+    """Return a report as an HTTP answer."""
+    return web.Response(status=status, body=orjson.dumps(report), content_type="application/json")

@@ -10,12 +10,11 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import orjson
 from aiohttp import web
 
 from gateway.context import CONTEXT
 from gateway.dialects.openai import errors
-from gateway.routes.route import Route
+from gateway.routes.route import Route, answer_json
 from shared.pb import text_pb2 as pb
 from shared.pb import worker_pb2
 
@@ -39,8 +38,7 @@ async def get_slots(request: web.Request) -> web.Response:
     replies = await asyncio.gather(*(client.slots() for client in worker.clients()))
     slots = [slot for reply in replies for slot in reply.slots]
     waiting = [pb.Slot(state=pb.Slot.STATE_QUEUED)] * worker.admission.waiting
-    body = orjson.dumps(describe([*slots, *waiting], card))
-    return web.Response(body=body, content_type="application/json")
+    return answer_json(describe([*slots, *waiting], card))
 
 
 def describe(slots: Sequence[pb.Slot], card: worker_pb2.ModelCard) -> list[dict[str, Any]]:

@@ -15,9 +15,10 @@ from aiohttp import web
 
 from gateway.body import read_body, unknown_keys
 from gateway.context import CONTEXT, Context
-from gateway.dialects.base import Feed, MediaRef, Stamp, TextDialect
+from gateway.dialects.base import Feed, MediaRef, Parsed, Stamp, TextDialect
 from gateway.dialects.openai import chat
 from gateway.fold import Item, fold
+from gateway.registry import Worker
 from gateway.routes.route import Handler, Route
 from gateway.sse import EventStream
 from shared.errors import ServiceError, to_message
@@ -53,6 +54,26 @@ def _handler(dialect: TextDialect) -> Handler:
 
 async def _complete(request: web.Request, dialect: TextDialect) -> web.StreamResponse:
     context = request.app[CONTEXT]
+    parsed, worker, card = await receive(request, dialect)
+    items = context.generator.run(parsed.request, worker)
+    async with contextlib.aclosing(items):
+        if parsed.stream:
+            return await _stream(request, context, dialect.renderer(parsed, card.name), items)
+        completion = await fold(items)
+    answer = dialect.body(parsed, card.name, completion)
+    return web.Response(body=answer, content_type="application/json")
+
+
+async def receive(
+    request: web.Request, dialect: TextDialect
+) -> tuple[Parsed, Worker, worker_pb2.ModelCard]:
+    """Return what a body asks for, the worker it means, and that worker's card.
+
+    Raises:
+        ServiceError: it asks for what this dialect or this model does not serve, or the worker
+            does not take requests now.
+    """
+    context = request.app[CONTEXT]
     body = await read_body(request, context.settings.max_body_bytes)
     parsed = dialect.parse(body, Stamp.draw(dialect.ID_PREFIX))
     if log.isEnabledFor(logging.DEBUG) and (names := unknown_keys(body, dialect.KNOWN)):
@@ -61,13 +82,7 @@ async def _complete(request: web.Request, dialect: TextDialect) -> web.StreamRes
     worker = context.registry.resolve(parsed.model)
     card = worker.require_ready()
     refuse_media(parsed.media, card)
-    items = context.generator.run(parsed.request, worker)
-    async with contextlib.aclosing(items):
-        if parsed.stream:
-            return await _stream(request, context, dialect.renderer(parsed, card.name), items)
-        completion = await fold(items)
-    answer = dialect.body(parsed, card.name, completion)
-    return web.Response(body=answer, content_type="application/json")
+    return parsed, worker, card
 
 
 async def _stream(

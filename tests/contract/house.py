@@ -114,6 +114,11 @@ class House:
         async with self.session.post(CHAT, data=body(prompt, **fields), headers=headers) as reply:
             return reply.status, await reply.json()
 
+    async def ask(self, path: str, data: bytes) -> tuple[int, Any]:
+        """Return status and body of a POST of any bytes to any path."""
+        async with self.session.post(path, data=data) as reply:
+            return reply.status, await reply.json()
+
     async def answer(self, prompt: str, **fields: Any) -> dict[str, Any]:
         """Return the body of a completion that must succeed."""
         status, reply = await self.post(prompt, **fields)

@@ -21,7 +21,7 @@ from shared import rpc
 from shared.errors import ServiceError, abort, to_message
 from shared.pb import text_pb2 as pb
 from shared.pb import text_pb2_grpc, worker_pb2
-from tests.fakes.script import Script, Token
+from tests.fakes.script import Script, Token, prompt_text
 
 
 class Sequence:
@@ -203,6 +203,20 @@ class FakeTextWorker(text_pb2_grpc.TextServicer):
         self.cancelled.append(request.key)
         self._drop(request.gateway_id, request.key)
         return pb.CancelReply()
+
+    async def Tokenize(self, request, context):  # noqa: N802
+        ids = [piece.id or len(piece.text) for piece in request.pieces]
+        pieces = [str(number).encode() for number in ids] if request.with_pieces else []
+        return pb.TokenizeReply(ids=ids, pieces=pieces)
+
+    async def Detokenize(self, request, context):  # noqa: N802
+        return pb.DetokenizeReply(text=" ".join(map(str, request.ids)))
+
+    async def Render(self, request, context):  # noqa: N802
+        script = Script(request)
+        if code := script.directions.get("refuse"):
+            await abort(context, ServiceError(code, "Refused as the script says."))
+        return pb.RenderReply(prompt=prompt_text(request), prompt_tokens=script.prompt_tokens)
 
     async def CacheStats(self, request, context):  # noqa: N802
         return pb.CacheStatsReply(enabled=True, entries=2, bytes=100, hits=3, lookups=4)

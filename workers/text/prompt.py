@@ -85,14 +85,16 @@ class Prompter:
         Raises:
             ServiceError: the template refuses the conversation.
         """
-        kind = request.WhichOneof("prompt")
-        if kind == "tokens":
+        if request.WhichOneof("prompt") == "tokens":
             return list(request.tokens.ids)
-        text = self.render(request)
+        return self.tokenize(request, self.render(request))
+
+    def tokenize(self, request: pb.GenerateRequest, text: str) -> list[int]:
+        """Return the token ids of what a request, not of token ids, was rendered to."""
         # A template writes its own begin-of-sequence token; raw text gets the tokenizer's, unless
         # it begins with it: many clients send what a template gave.
         begun = bool(self._tokenizer.bos_token) and text.startswith(self._tokenizer.bos_token)
-        special = kind == "text" and not begun
+        special = request.WhichOneof("prompt") == "text" and not begun
         return list(self._tokenizer.encode(text, add_special_tokens=special))
 
     def namespace(self, request: pb.GenerateRequest) -> bytes:

@@ -142,10 +142,7 @@ class TextService(text_pb2_grpc.TextServicer):
 
     @rim
     async def Render(self, request: pb.GenerateRequest, context: Context) -> pb.RenderReply:
-        prompter = self._ready().prompter
-        text = await self._off_loop(prompter.render, request)
-        ids = await self._off_loop(prompter.encode, request)
-        return pb.RenderReply(prompt=text, prompt_tokens=len(ids))
+        return await self._off_loop(_render, self._ready().prompter, request)
 
     # ------------------------------------------------------------------ state
 
@@ -281,6 +278,13 @@ def _slot(sequence: Sequence) -> pb.Slot:
         prompt_tokens=len(sequence.prompt),
         completion_tokens=len(sequence.ids),
     )
+
+
+def _render(prompter: Prompter, request: pb.GenerateRequest) -> pb.RenderReply:
+    if request.WhichOneof("prompt") == "tokens":
+        raise ServiceError("invalid_request", "Token ids need no rendering.", "prompt")
+    prompt = prompter.render(request)
+    return pb.RenderReply(prompt=prompt, prompt_tokens=len(prompter.tokenize(request, prompt)))
 
 
 def _tokenize(model: TextModel, request: pb.TokenizeRequest) -> pb.TokenizeReply:

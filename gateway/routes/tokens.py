@@ -1,0 +1,52 @@
+"""What a prompt becomes, without running it: its tokens' number and its text.
+
+Owns the answers of the routes that count or show; bodies are read by the dialect whose requests
+they are, so that what is counted is what would run. Runs in the handler's task.
+"""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from gateway.dialects.base import TextDialect
+from gateway.dialects.openai import chat
+from gateway.routes.route import Handler, Route, answer_json
+from gateway.routes.text import receive
+from shared.pb import text_pb2 as pb
+
+
+def routes() -> list[Route]:
+    """Return the routes of this module."""
+    return [
+        *_counting(chat, "/v1/chat/completions/input_tokens", "/chat/completions/input_tokens"),
+        Route("POST", "/apply-template", apply_template, chat),
+    ]
+
+
+def _counting(dialect: TextDialect, *paths: str) -> list[Route]:
+    """Return routes that answer how many tokens a dialect's body would be."""
+    return [Route("POST", path, _counter(dialect), dialect) for path in paths]
+
+
+def _counter(dialect: TextDialect) -> Handler:
+    async def count(request: web.Request) -> web.Response:
+        rendered = await render(request, dialect)
+        return answer_json({"input_tokens": rendered.prompt_tokens})
+
+    return count
+
+
+async def apply_template(request: web.Request) -> web.Response:
+    """Answer the text that the chat template makes of a conversation."""
+    rendered = await render(request, chat)
+    return answer_json({"prompt": rendered.prompt})
+
+
+async def render(request: web.Request, dialect: TextDialect) -> pb.RenderReply:
+    """Return the prompt a body becomes, and its tokens' number.
+
+    Raises:
+        ServiceError: as for a request that would run.
+    """
+    parsed, worker, _ = await receive(request, dialect)
+    return await worker.client().render(parsed.request)
