@@ -91,7 +91,7 @@ def render_page() -> str:
 _PAGE_HEAD: Final = """\
 # Configuration
 
-<!-- `make docs` writes this page from shared/settings.py. -->
+<!-- `make docs` writes this page from shared/settings. -->
 
 Processes read the fleet file (`deploy/mlxcel.toml`), each its own section. A flag of
 `mlxcel-server` beats an environment name, which beats the file; API keys of all three add up.

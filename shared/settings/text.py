@@ -1,129 +1,11 @@
-"""Every setting of every process: the one place where names, defaults and help are written.
-
-`shared/config.py` reads them; `--help`, docs/configuration.md and the comments of the sample
-fleet file are printed from here. Names and defaults are those of the REST reference where it
-has them.
-"""
+"""Settings of a text worker. Pure data."""
 
 from __future__ import annotations
 
-import csv
-import re
 from dataclasses import dataclass
 
 from shared.config import setting
-
-
-def parse_bytes(text: str) -> int:
-    """Return the bytes of "12G", "512M", "4096".
-
-    Raises:
-        ValueError: not a positive size.
-    """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", text, re.IGNORECASE)
-    if match is None:
-        raise ValueError(f"{text!r} is not a size such as 12G or 512M")
-    size = int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
-    if size <= 0:
-        raise ValueError(f"{text!r} is not a positive size")
-    return size
-
-
-def parse_keys(text: str) -> tuple[str, ...]:
-    """Return the keys of a comma list, read as a row of CSV: nothing is trimmed, `"a,b"` is one.
-
-    Raises:
-        ValueError: there is none. An empty list must not open the server to everybody.
-    """
-    keys = tuple(key for row in csv.reader([text]) for key in row if key)
-    if not keys:
-        raise ValueError("holds no key")
-    return keys
-
-
-@dataclass(frozen=True)
-class GatewaySettings:
-    """Gateway: the HTTP address and what is admitted through it."""
-
-    host: str = setting(
-        "127.0.0.1",
-        "Address to listen on.",
-        flags=("--host",),
-        env=("MLXCEL_HOST", "LLAMA_ARG_HOST"),
-    )
-    port: int = setting(
-        8080,
-        "Port to listen on; also names the run directory of this server's processes.",
-        flags=("--port",),
-        env=("MLXCEL_PORT", "LLAMA_ARG_PORT"),
-    )
-    api_key: tuple[str, ...] = setting(
-        (),
-        "Key that requests must carry; may be given again, or as a comma list. Keys of flag, "
-        "environment, file and key file add up.",
-        flags=("--api-key",),
-        env=("LLAMA_API_KEY",),
-        additive=True,
-        secret=True,
-        parse=parse_keys,
-    )
-    api_key_file: tuple[str, ...] = setting(
-        (),
-        "File with one key per line; lines that start with # are comments.",
-        flags=("--api-key-file",),
-        env=("LLAMA_ARG_API_KEY_FILE",),
-        additive=True,
-        is_path=True,
-    )
-    strict_model: bool = setting(
-        False,
-        "Answer 404 for a model name that no worker serves, instead of using the default worker.",
-        flags=("--strict-model",),
-        env=("MLXCEL_STRICT_MODEL",),
-    )
-    timeout_s: int = setting(
-        3600,
-        "Longest time one request may take.",
-        flags=("--timeout",),
-        env=("LLAMA_ARG_TIMEOUT",),
-        unit="s",
-    )
-    max_queue_depth: int = setting(
-        32,
-        "Requests that may wait for a slot, per worker; one more is answered 503.",
-        flags=("--max-queue-depth",),
-        env=("MLXCEL_MAX_QUEUE_DEPTH",),
-        unit="requests",
-    )
-    max_body_bytes: int = setting(
-        32 * 1024 * 1024,
-        "Largest JSON body.",
-        flags=("--max-body-bytes",),
-        env=("MLXCEL_MAX_BODY_BYTES",),
-        unit="bytes",
-        parse=parse_bytes,
-    )
-    sse_ping_interval_s: int = setting(
-        30,
-        "Seconds of silence after which a stream gets a comment line; -1 turns it off.",
-        flags=("--sse-ping-interval",),
-        env=("LLAMA_ARG_SSE_PING_INTERVAL",),
-        unit="s",
-    )
-    resume_timeout_s: int = setting(
-        120,
-        "How long a running request waits for its worker to come back.",
-        flags=("--resume-timeout",),
-        env=("MLXCEL_RESUME_TIMEOUT",),
-        unit="s",
-    )
-    log_level: str = setting(
-        "info",
-        "How much to log.",
-        flags=("--log-level",),
-        env=("MLXCEL_LOG_LEVEL",),
-        choices=("debug", "info", "warning", "error"),
-    )
+from shared.settings.value import parse_bytes
 
 
 @dataclass(frozen=True)
@@ -396,20 +278,3 @@ class TextSettings:
         env=("MLXCEL_LOG_LEVEL",),
         choices=("debug", "info", "warning", "error"),
     )
-
-
-@dataclass(frozen=True)
-class SupervisorSettings:
-    """Supervisor: when a process counts as hung."""
-
-    step_timeout_s: int = setting(
-        120,
-        "Longest time one engine step may take before the worker is killed and restarted.",
-        flags=("--step-timeout",),
-        env=("MLXCEL_STEP_TIMEOUT",),
-        unit="s",
-    )
-
-
-# Which group a worker of each kind reads.
-WORKER_SETTINGS: dict[str, type] = {"text": TextSettings}

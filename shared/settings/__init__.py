@@ -1,0 +1,17 @@
+"""Every setting of every process: the one place where names, defaults and help are written.
+
+`shared/config.py` reads them; `--help`, docs/configuration.md and the comments of the sample
+fleet file are printed from here. Names and defaults are those of the REST reference where it
+has them. One module per group of settings; callers import the groups from here.
+"""
+
+from __future__ import annotations
+
+from shared.settings.gateway import GatewaySettings
+from shared.settings.supervisor import SupervisorSettings
+from shared.settings.text import TextSettings
+
+__all__ = ["WORKER_SETTINGS", "GatewaySettings", "SupervisorSettings", "TextSettings"]
+
+# Which group a worker of each kind reads.
+WORKER_SETTINGS: dict[str, type] = {"text": TextSettings}
