@@ -8,6 +8,7 @@ no handler ran. Runs on the gateway's event loop.
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import Mapping
 from typing import Final
 
@@ -24,6 +25,9 @@ from shared.errors import ServiceError
 log = logging.getLogger(__name__)
 
 _OWNERS: Final = web.AppKey("owners", dict[str, ErrorDialect])
+_ID: Final = web.RequestKey("id", str)
+# What the official clients of Anthropic and of OpenAI read a request's id from.
+_ID_HEADERS: Final = ("request-id", "x-request-id")
 # Statuses that aiohttp raises before or instead of a handler.
 _CODES: Final[Mapping[int, tuple[str, str]]] = {
     404: ("not_found", "There is nothing at this path."),
@@ -38,6 +42,7 @@ def make_app(context: Context) -> web.Application:
     app = web.Application(middlewares=[rim], client_max_size=0)
     app[CONTEXT] = context
     app[_OWNERS] = {}
+    app.on_response_prepare.append(_name_request)
     modules = (text, tokens, models, health, cache, slots)
     for route in (route for module in modules for route in module.routes()):
         add = app.router.add_get if route.method == "GET" else app.router.add_post
@@ -50,6 +55,7 @@ def make_app(context: Context) -> web.Application:
 async def rim(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Check the key, run the handler, and turn every failure into an answer."""
     headers: dict[str, str] = {}
+    request[_ID] = f"req_{secrets.token_hex(12)}"
     try:
         request.app[CONTEXT].keys.check(request.rel_url.raw_path, request.headers)
         return await handler(request)
@@ -64,10 +70,11 @@ async def rim(request: web.Request, handler: Handler) -> web.StreamResponse:
         # The client left in the middle of an answer: there is nobody to tell.
         raise
     except Exception:
-        log.exception("%s %s failed", request.method, request.path)
+        log.exception("%s: %s %s failed", request[_ID], request.method, request.path)
         error = ServiceError("internal", "Internal server error.")
     if (stream := open_stream(request)) is not None:
-        log.warning("%s %s: stream failed: %s", request.method, request.path, error.code)
+        place = (request[_ID], request.method, request.path)
+        log.warning("%s: %s %s: stream failed: %s", *place, error.code)
         return await stream.fail(error)
     return _answer(request, error, headers)
 
@@ -75,5 +82,12 @@ async def rim(request: web.Request, handler: Handler) -> web.StreamResponse:
 def _answer(request: web.Request, error: ServiceError, headers: Mapping[str, str]) -> web.Response:
     dialect = request.app[_OWNERS].get(request.path, openai_errors)
     reply = dialect.error(error)
-    log.info("%s %s: %d %s", request.method, request.path, reply.status, error.code)
+    place = (request[_ID], request.method, request.path)
+    log.info("%s: %s %s: %d %s", *place, reply.status, error.code)
     return web.Response(status=reply.status, body=reply.body, headers={**reply.headers, **headers})
+
+
+async def _name_request(request: web.Request, response: web.StreamResponse) -> None:
+    """Tell the client the id under which the log speaks of its request."""
+    if (name := request.get(_ID)) is not None:
+        response.headers.update(dict.fromkeys(_ID_HEADERS, name))

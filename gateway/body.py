@@ -23,6 +23,8 @@ _PLACE: Final = re.compile(
 )
 _MISSING: Final = re.compile(r"Object missing required field `(?P<name>.*)`")
 _MESSAGE_CHARS: Final = 300
+# Deeper values cost stack in every template engine and JSON reader they pass.
+_MAX_DEPTH: Final = 64
 
 
 async def read_body(request: web.Request, limit_bytes: int) -> bytes:
@@ -85,6 +87,16 @@ def depth(value: Any, limit: int) -> int:
         if deepest > limit:
             break
     return deepest
+
+
+def check_depth(value: Any, path: str) -> None:
+    """Refuse a value that is nested beyond reason.
+
+    Raises:
+        ServiceError: `invalid_request`.
+    """
+    if isinstance(value, dict | list) and depth(value, _MAX_DEPTH) > _MAX_DEPTH:
+        raise ServiceError("invalid_request", f"{path} is nested too deeply", path)
 
 
 def _containers(value: Any) -> list[Any]:

@@ -1,6 +1,6 @@
 """A server-sent event stream on one HTTP response.
 
-Owns the headers, the comments that keep a silent connection open, and the moment at which the
+Owns the headers, the signs of life that keep a silent connection open, and the moment at which the
 status line goes out: with the first bytes, or after some patience without any. What is in the
 stream is the dialects' business. Runs in the handler's task plus one timer task per stream.
 """
@@ -30,9 +30,10 @@ class EventStream:
 
     Args:
         render_failure: how this stream tells that it has failed, to its very end.
-        ping_s: seconds of silence after which a comment is sent; None for never.
-        patience_s: seconds after which a stream without any bytes is opened by a comment; what
+        ping_s: seconds of silence after which a sign of life is sent; None for never.
+        patience_s: seconds after which a stream without any bytes is opened by one; what
             fails later is told in the stream.
+        render_ping: what this stream's sign of life is; nothing for a comment.
     """
 
     def __init__(
@@ -41,9 +42,11 @@ class EventStream:
         render_failure: Callable[[ServiceError], bytes],
         ping_s: float | None,
         patience_s: float,
+        render_ping: Callable[[], bytes] = bytes,
     ) -> None:
         self._request = request
         self._render_failure = render_failure
+        self._render_ping = render_ping
         self._ping_s = ping_s
         self._patience_s = patience_s
         self._response: web.StreamResponse | None = None
@@ -97,7 +100,7 @@ class EventStream:
             while (silence_s := self._allowed_silence_s()) is not None:
                 left_s = self._written_s + silence_s - self._now_s()
                 if left_s <= 0:
-                    await self.send(_COMMENT)
+                    await self.send(self._render_ping() or _COMMENT)
                 else:
                     # What is allowed changes when the stream opens: look again by then.
                     await asyncio.sleep(min(left_s, self._ping_s or left_s))

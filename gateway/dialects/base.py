@@ -17,7 +17,8 @@ from shared.errors import ServiceError
 from shared.pb import common_pb2 as common
 from shared.pb import text_pb2 as pb
 
-# Bytes of the stream an item gives; empty for those a dialect does not show.
+# Bytes of the stream an item gives; empty for those a dialect does not show. An event of no kind
+# asks for a sign of life in a silent stream; empty for a comment.
 Feed = Callable[[Item], bytes]
 
 

@@ -96,7 +96,11 @@ async def _stream(
     def render_failure(failure: ServiceError) -> bytes:
         return feed(pb.Event(failed=pb.Failed(error=to_message(failure))))
 
-    async with EventStream(request, render_failure, context.ping_s, context.patience_s) as stream:
+    def render_ping() -> bytes:
+        return feed(pb.Event())
+
+    times = (context.ping_s, context.patience_s)
+    async with EventStream(request, render_failure, *times, render_ping) as stream:
         async for batch in items:
             if data := b"".join(map(feed, batch)):
                 await stream.send(data)

@@ -64,3 +64,15 @@ async def test_a_server_without_text_workers_says_so():
     async with serving() as session, session.get("/health") as reply:
         assert reply.status == 501
         assert (await reply.json())["error"]["type"] == "not_implemented"
+
+
+async def test_every_answer_names_its_request_and_the_log_speaks_of_it_so(caplog):
+    caplog.set_level("INFO")
+    async with serving(broken=break_at_once) as session:
+        ids = []
+        for path in ("/health", "/broken", "/nothing"):
+            async with session.get(path) as reply:
+                ids.append(reply.headers["request-id"])
+                assert reply.headers["x-request-id"] == ids[-1]
+    assert len(set(ids)) == 3
+    assert all(f"{name}: GET" in caplog.text for name in ids)

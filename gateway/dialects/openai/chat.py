@@ -13,9 +13,10 @@ import orjson
 
 from gateway.body import decode
 from gateway.dialects.base import Feed, MediaRef, Parsed, Stamp
+from gateway.dialects.grammar import parse_gbnf, parse_schema
 from gateway.dialects.openai import chunk, errors, wire
 from gateway.dialects.openai.conversation import parse_conversation
-from gateway.dialects.openai.grammar import parse_gbnf, parse_response_format, parse_schema
+from gateway.dialects.openai.grammar import parse_response_format
 from gateway.dialects.sampling import (
     invalid,
     parse_budget,

@@ -19,8 +19,6 @@ from shared.pb import common_pb2 as common
 from shared.pb import text_pb2 as pb
 
 _MAX_TOOLS: Final = 128
-# Deeper values cost stack in every template engine and JSON reader they pass.
-_MAX_DEPTH: Final = 64
 
 _ANY: Final = msgspec.json.Decoder(Any)
 _TOOL: Final = msgspec.json.Decoder(wire.Tool)
@@ -113,7 +111,7 @@ def _parse_call(call: wire.ToolCall, path: str) -> pb.ToolCall:
     if isinstance(arguments, str):
         text = arguments
     else:
-        check_depth(arguments, f"{path}.function.arguments")
+        body.check_depth(arguments, f"{path}.function.arguments")
         text = bytes(call.function.arguments).decode()
     return pb.ToolCall(id=call.id or "", name=call.function.name, arguments=text)
 
@@ -133,7 +131,7 @@ def _parse_tool(raw: msgspec.Raw, path: str) -> pb.Tool:
     tool = body.decode(_TOOL, raw, path)
     if not tool.function.name:
         raise ServiceError("invalid_request", f"{path}.function.name must not be empty", path)
-    check_depth(body.decode(_ANY, raw, path), path)
+    body.check_depth(body.decode(_ANY, raw, path), path)
     return pb.Tool(name=tool.function.name, json=bytes(raw).decode())
 
 
@@ -175,14 +173,8 @@ def parse_template_kwargs(fields: wire.ChatBody) -> str:
     if kwargs is None and "preserve_thinking" in extra:
         kwargs = {"preserve_thinking": extra["preserve_thinking"]}
     for name, raw in (kwargs or {}).items():
-        check_depth(body.decode(_ANY, raw, path), f"{path}.{name}")
+        body.check_depth(body.decode(_ANY, raw, path), f"{path}.{name}")
     return msgspec.json.encode(kwargs).decode() if kwargs else ""
-
-
-def check_depth(value: Any, path: str) -> None:
-    """Refuse a value that is nested beyond reason."""
-    if isinstance(value, dict | list) and body.depth(value, _MAX_DEPTH) > _MAX_DEPTH:
-        raise ServiceError("invalid_request", f"{path} is nested too deeply", path)
 
 
 def _continues(fields: wire.ChatBody) -> bool:

@@ -1,0 +1,70 @@
+"""What an answer may be constrained by, in every dialect: checked and bounded, not compiled.
+
+Owns the limits that keep a hostile schema from costing anything; what a schema means is the
+worker's business. Messages never carry the schema itself. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from gateway import body
+from shared.errors import ServiceError
+from shared.pb import text_pb2 as pb
+
+# Limits of the REST reference, section on structured output.
+_MAX_SCHEMA_BYTES: Final = 64 * 1024
+_MAX_SCHEMA_DEPTH: Final = 32
+_MAX_REFS: Final = 64
+_MAX_GRAMMAR_BYTES: Final = 64 * 1024
+
+_ANY: Final = msgspec.json.Decoder(Any)
+
+
+def parse_schema(raw: msgspec.Raw, path: str, field: str = "response_format") -> pb.Grammar:
+    """Return a schema as a constraint, kept as the client wrote it but for white space.
+
+    Args:
+        path: where in the body it stands.
+        field: what messages call the field that asks for it.
+
+    Raises:
+        ServiceError: it is no schema, or too large.
+    """
+    schema = body.decode(_ANY, raw, path)
+    if not isinstance(schema, dict | bool):
+        sentence = f"invalid JSON schema for {field}: not an object"
+        raise ServiceError("invalid_request", sentence, path)
+    text = msgspec.json.format(bytes(raw), indent=-1)
+    if len(text) > _MAX_SCHEMA_BYTES:
+        size = f"schema serialised size {len(text)} bytes exceeds limit {_MAX_SCHEMA_BYTES}"
+        raise _too_large(field, size, path)
+    depth = body.depth(schema, _MAX_SCHEMA_DEPTH) if isinstance(schema, dict) else 0
+    if depth > _MAX_SCHEMA_DEPTH:
+        raise _too_large(field, f"nesting depth {depth} exceeds limit {_MAX_SCHEMA_DEPTH}", path)
+    if (refs := _count_refs(schema)) > _MAX_REFS:
+        raise _too_large(field, f"$ref count {refs} exceeds limit {_MAX_REFS}", path)
+    return pb.Grammar(json_schema=text.decode())
+
+
+def parse_gbnf(text: str) -> pb.Grammar:
+    """Return a llama.cpp grammar as a constraint.
+
+    Raises:
+        ServiceError: it is too large.
+    """
+    if len(text.encode()) > _MAX_GRAMMAR_BYTES:
+        raise ServiceError("invalid_request", "grammar exceeds 65536 bytes", "grammar")
+    return pb.Grammar(gbnf=text)
+
+
+def _count_refs(value: Any) -> int:
+    if isinstance(value, dict):
+        return ("$ref" in value) + sum(map(_count_refs, value.values()))
+    return sum(map(_count_refs, value)) if isinstance(value, list) else 0
+
+
+def _too_large(field: str, sentence: str, path: str) -> ServiceError:
+    return ServiceError("invalid_request", f"{field} schema too large: {sentence}", path)
