@@ -13,7 +13,7 @@ from typing import Any, Final
 from deploy import process
 from shared.config import Entry, entries
 from shared.fleet import load_fleet
-from shared.settings import GatewaySettings, SupervisorSettings, TextSettings
+from shared.settings import WORKER_SETTINGS, GatewaySettings, SupervisorSettings
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 # As the Procfile names them: from the checkout's own folder.
@@ -23,7 +23,7 @@ _CONFIG: Final = Path("deploy/mlxcel.toml")
 # Keys of a worker's table that are not settings of its kind; shared/fleet.py reads them.
 _WORKER_KEYS: Final = (
     ("name", '"text"', "What the log and this machine's processes call it; letters, digits, _, -."),
-    ("kind", '"text"', "Which worker program: text."),
+    ("kind", '"text"', "What the worker does: text, embed or rerank."),
     (
         "address",
         '""',
@@ -52,7 +52,8 @@ def render_sample() -> str:
     lines += ["[[workers]]"]
     for name, default, text in _WORKER_KEYS:
         lines += [f"# {text}", f"# {name} = {default}", ""]
-    lines += _sample_lines(TextSettings)
+    for kind, group in WORKER_SETTINGS.items():
+        lines += [f'# ---- with kind = "{kind}"', "", *_sample_lines(group)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -77,7 +78,10 @@ def render_page() -> str:
     """Return docs/configuration.md."""
     groups: Mapping[str, type] = {
         "Gateway: `[gateway]`": GatewaySettings,
-        'Text worker: `[[workers]]` with `kind = "text"`': TextSettings,
+        **{
+            f'{kind.capitalize()} worker: `[[workers]]` with `kind = "{kind}"`': group
+            for kind, group in WORKER_SETTINGS.items()
+        },
         "Supervisor: `[supervisor]`": SupervisorSettings,
     }
     parts = [_PAGE_HEAD]

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Final
 
 from shared.fleet import Fleet, WorkerEntry
+
+# Kinds that another kind's program serves.
+_PROGRAMS: Final[Mapping[str, str]] = {"rerank": "embed"}
 
 _HEADER = """\
 # The processes of the default fleet, deploy/mlxcel.toml; `make docs` writes this file.
@@ -47,7 +51,7 @@ def plan(fleet: Fleet, python: str, config: Path) -> tuple[Process, ...]:
 
 
 def _plan_worker(entry: WorkerEntry, python: str, config: Path) -> Iterable[Process]:
-    module = f"workers.{entry.kind}"
+    module = f"workers.{_PROGRAMS.get(entry.kind, entry.kind)}"
     yield _supervised(entry.name, python, config, module, "--name", entry.name)
     for replica in range(1, entry.replicas):
         more = ("--name", entry.name, "--replica", str(replica))

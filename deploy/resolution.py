@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -18,25 +19,30 @@ import tomli_w
 from shared import model_folder
 from shared.config import ConfigError, entries, resolve
 from shared.fleet import Fleet, WorkerEntry, load_fleet
-from shared.settings import WORKER_SETTINGS, GatewaySettings, SupervisorSettings, TextSettings
+from shared.settings import WORKER_SETTINGS, GatewaySettings, SupervisorSettings
 
-GROUPS: Final = (GatewaySettings, TextSettings, SupervisorSettings)
+GROUPS: Final = (GatewaySettings, *WORKER_SETTINGS.values(), SupervisorSettings)
 _PATHS: Final = frozenset(
     entry.name for group in GROUPS for entry in entries(group) if entry.declaration.is_path
 )
 
 
 def choose(options: argparse.Namespace, environ: Mapping[str, str], default: Path) -> Fleet:
-    """Return the fleet to start from: a given file, one worker for a given model, or the default.
+    """Return the fleet to start from: a given file, a worker for each given model, or the default.
 
     Raises:
         ConfigError: the file can't be used.
     """
     if options.config is not None:
         return load_fleet(options.config)
-    if resolve(TextSettings, options, environ, {}, "text").model:
-        worker = WorkerEntry(0, "text", "text", "", 1, 0.0, {})
-        return Fleet(Path.cwd(), {}, {}, (worker,))
+    kinds = [
+        kind
+        for kind, group in WORKER_SETTINGS.items()
+        if resolve(group, options, environ, {}, kind).model
+    ]
+    if kinds:
+        workers = (WorkerEntry(i, kind, kind, "", 1, 0.0, {}) for i, kind in enumerate(kinds))
+        return Fleet(Path.cwd(), {}, {}, tuple(workers))
     return load_fleet(default)
 
 
@@ -80,15 +86,19 @@ def check_models(fleet: Fleet) -> None:
 
 
 def _refuse_ambiguous(fleet: Fleet, options: argparse.Namespace) -> None:
-    """Refuse a flag that is meant for one worker where there are several."""
-    local = [entry for entry in fleet.workers if not entry.remote]
-    if len(local) <= 1:
-        return
-    suits_all = {entry.name for entry in entries(GatewaySettings)}
-    for entry in entries(TextSettings):
-        if entry.name not in suits_all and getattr(options, entry.name, None) is not None:
+    """Refuse a flag that is meant for one worker where there are several of its kind, or none."""
+    kinds = Counter(entry.kind for entry in fleet.workers if not entry.remote)
+    groups = Counter(entry.dest for group in GROUPS for entry in entries(group))
+    for kind, group in WORKER_SETTINGS.items():
+        for entry in entries(group):
+            is_given = getattr(options, entry.dest, None) is not None
+            if not is_given or groups[entry.dest] > 1 or kinds[kind] == 1:
+                continue
+            flag = max(entry.flags, key=len)
+            if not kinds[kind]:
+                raise ConfigError(f"{flag} is for workers of kind {kind} and the fleet has none")
             raise ConfigError(
-                f"{max(entry.flags, key=len)} suits one worker and the fleet has {len(local)}; "
+                f"{flag} suits one worker and the fleet has {kinds[kind]} of kind {kind}; "
                 "set it in the fleet file"
             )
 

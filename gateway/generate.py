@@ -16,9 +16,9 @@ from collections.abc import AsyncGenerator, Sequence
 
 from gateway.fold import Item
 from gateway.mailbox import Mailbox
-from gateway.registry import Worker
 from gateway.replica import Replica, Ticket
 from gateway.resume import History
+from gateway.worker import TextWorker
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 
@@ -32,7 +32,7 @@ class Run:
         deadline_s: on the event loop's clock.
     """
 
-    def __init__(self, request: pb.GenerateRequest, worker: Worker, deadline_s: float) -> None:
+    def __init__(self, request: pb.GenerateRequest, worker: TextWorker, deadline_s: float) -> None:
         self.request = request
         self.worker = worker
         self.history = History()
@@ -128,7 +128,7 @@ class Generator:
         self._idle.set()
 
     async def run(
-        self, request: pb.GenerateRequest, worker: Worker
+        self, request: pb.GenerateRequest, worker: TextWorker
     ) -> AsyncGenerator[Sequence[Item]]:
         """Yield the items of a request in batches: first its Accepted, last its Finished.
 

@@ -1,87 +1,21 @@
-"""Which workers there are, what each one last said, and which of them a model name means.
+"""Which workers there are, and which of them a model name means.
 
-Owns the list of workers and the meaning of names; the state of one process is replica.py's, the
-queue in front of a worker admission.py's. Runs on the gateway's event loop.
+Owns the list of workers and the meaning of names; what one worker is and can do now is
+worker.py's. Runs on the gateway's event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import secrets
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from gateway.admission import Admission
-from gateway.replica import Replica, State
-from gateway.text_client import TextClient
+from gateway.replica import Replica
+from gateway.worker import TextWorker, UnaryWorker, Worker
 from shared.errors import ServiceError
 from shared.fleet import WorkerEntry
-from shared.pb import worker_pb2
-
-
-class Worker:
-    """One entry of the fleet: replicas of one model behind one queue."""
-
-    def __init__(
-        self, entry: WorkerEntry, replicas: Sequence[Replica], admission: Admission
-    ) -> None:
-        self.entry = entry
-        self.replicas = replicas
-        self.admission = admission
-
-    @property
-    def card(self) -> worker_pb2.ModelCard | None:
-        """The model card; None until a replica has been ready once."""
-        return next((r.card for r in self.replicas if r.card is not None), None)
-
-    @property
-    def state(self) -> State:
-        """The best state of its replicas."""
-        states = {replica.state for replica in self.replicas}
-        return "ready" if "ready" in states else "loading" if "loading" in states else "down"
-
-    def names(self) -> Iterator[str]:
-        """Yield every name that means this worker; those of the fleet file also while it loads."""
-        if self.card is not None:
-            yield self.card.name
-            yield from self.card.aliases
-        yield self.entry.name
-        alias = self.entry.options.get("alias", ())
-        yield from alias.split(",") if isinstance(alias, str) else alias
-        yield Path(self.entry.options.get("model") or self.entry.name).name
-
-    def clients(self) -> Sequence[TextClient]:
-        """Return the way to each replica that is ready."""
-        return [replica.client for replica in self.replicas if replica.ready]
-
-    def client(self) -> TextClient:
-        """Return the way to the ready replica that has the least to do.
-
-        Raises:
-            ServiceError: none is ready.
-        """
-        self.require_ready()
-        ready = [replica for replica in self.replicas if replica.ready]
-        return min(ready, key=lambda replica: len(replica.forwarded)).client
-
-    def require_ready(self) -> worker_pb2.ModelCard:
-        """Return the card of a worker that takes requests now.
-
-        Raises:
-            ServiceError: it loads for the first time, or is away.
-        """
-        card = self.card
-        if card is not None and self.state == "ready":
-            return card
-        if card is None:
-            raise ServiceError("model_loading", "Loading model", retry_after_s=1.0)
-        raise ServiceError(
-            "worker_unavailable",
-            "The model worker is restarting. Please try again.",
-            retry_after_s=1.0,
-        )
 
 
 class Registry:
@@ -104,40 +38,68 @@ class Registry:
         strict_model: bool,
         now_s: Callable[[], float],
     ) -> None:
-        gateway_id = secrets.token_hex(8)
+        self._gateway_id = secrets.token_hex(8)
+        self._queue_limit = queue_limit
+        self._patience_s = patience_s
         self._strict_model = strict_model
+        self._now_s = now_s
         self._tasks: list[asyncio.Task[None]] = []
-        self.workers: list[Worker] = []
-        for entry, addresses in workers:
-            admission = Admission(queue_limit, patience_s, now_s)
-            replicas = [Replica(a, gateway_id, admission.pump, now_s) for a in addresses]
-            admission.replicas = replicas
-            self.workers.append(Worker(entry, replicas, admission))
+        self.workers: list[Worker] = [self._make(*worker) for worker in workers]
+
+    def _make(self, entry: WorkerEntry, addresses: Sequence[str]) -> Worker:
+        if entry.kind != "text":
+            return UnaryWorker(entry, addresses, self._patience_s, self._now_s)
+        admission = Admission(self._queue_limit, self._patience_s, self._now_s)
+        replicas = [Replica(a, self._gateway_id, admission.pump, self._now_s) for a in addresses]
+        admission.replicas = replicas
+        return TextWorker(entry, replicas, admission)
 
     def start(self) -> None:
         """Start talking to every worker."""
-        for replica in self._replicas():
-            self._tasks.append(asyncio.create_task(replica.client.run()))
+        for worker in self.workers:
+            self._tasks += worker.start()
 
     async def stop(self) -> None:
         """End every conversation."""
         for task in self._tasks:
             task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.gather(*self._tasks, return_exceptions=True)
-        for replica in self._replicas():
-            await replica.client.close()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for worker in self.workers:
+            await worker.close()
 
-    def resolve(self, model: str | None) -> Worker:
-        """Return the worker a request's `model` means.
+    def fail_calls(self, error: ServiceError) -> None:
+        """End every running call of the kinds that answer each by itself."""
+        for worker in self.workers:
+            if isinstance(worker, UnaryWorker):
+                worker.fail_all(error)
+
+    def of_kind(self, kind: str) -> list[UnaryWorker]:
+        """Return the workers of a kind that answers each call by itself, in the fleet's order."""
+        return [
+            worker
+            for worker in self.workers
+            if isinstance(worker, UnaryWorker) and worker.entry.kind == kind
+        ]
+
+    def resolve(self, model: str | None) -> TextWorker:
+        """Return the text worker a request's `model` means.
 
         Raises:
-            ServiceError: there is none, or under `strict_model` none of that name.
+            ServiceError: there is none, or the name is that of another kind of model, or under
+                `strict_model` nobody's.
         """
         if model:
-            for worker in self.workers:
-                if model in worker.names():
+            named = [worker for worker in self.workers if model in worker.names()]
+            for worker in named:
+                if isinstance(worker, TextWorker):
                     return worker
+            if named:
+                kind = named[0].entry.kind
+                raise ServiceError(
+                    "invalid_request",
+                    f"The model '{model[:200]}' does not generate text: its kind is {kind}.",
+                    "model",
+                )
             if self._strict_model:
                 self._refuse(model)
         return self.default()
@@ -147,17 +109,13 @@ class Registry:
             raise ServiceError("model_loading", "Loading model", retry_after_s=1.0)
         raise ServiceError("model_not_found", f"The model '{model[:200]}' does not exist.", "model")
 
-    def default(self) -> Worker:
+    def default(self) -> TextWorker:
         """Return the first text worker.
 
         Raises:
             ServiceError: the fleet has none.
         """
         for worker in self.workers:
-            if worker.entry.kind == "text":
+            if isinstance(worker, TextWorker):
                 return worker
         raise ServiceError("not_implemented", "No text model is configured on this server.")
-
-    def _replicas(self) -> Iterator[Replica]:
-        for worker in self.workers:
-            yield from worker.replicas

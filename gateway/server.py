@@ -101,9 +101,9 @@ async def stop(runner: web.AppRunner, context: Context) -> None:
     log.info("stopping")
     for site in list(runner.sites):
         await site.stop()
-    context.generator.fail_all(
-        ServiceError("worker_unavailable", "The server is shutting down.", retry_after_s=5.0)
-    )
+    goodbye = ServiceError("worker_unavailable", "The server is shutting down.", retry_after_s=5.0)
+    context.generator.fail_all(goodbye)
+    context.registry.fail_calls(goodbye)
     await context.generator.drain(_GRACE_S)
     await runner.cleanup()
     await context.registry.stop()

@@ -11,11 +11,12 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 import grpc.aio
 
 from gateway.mailbox import Mailbox
+from gateway.presence import Observer, keep_talking
 from shared import rpc
 from shared.errors import ServiceError, from_rpc
 from shared.pb import text_pb2 as pb
@@ -28,25 +29,7 @@ _DESCRIBE_TIMEOUT_S: Final = 5.0
 _CANCEL_TIMEOUT_S: Final = 5.0
 # Some questions are answered by the engine, between two steps.
 _ASK_TIMEOUT_S: Final = 30.0
-_FIRST_PAUSE_S: Final = 0.05
-_LONGEST_PAUSE_S: Final = 0.25
 _DOUBTS: Final = frozenset({"worker_unavailable", "engine_failed", "watch_missing"})
-
-
-class Observer(Protocol):
-    """Who is told what becomes known of a worker."""
-
-    def on_card(self, card: worker_pb2.ModelCard) -> None:
-        """Its model is loaded."""
-
-    def on_heartbeat(self, beat: worker_pb2.Heartbeat) -> None:
-        """Its Watch is live. Comes at least once a second."""
-
-    def on_doubt(self) -> None:
-        """A request failed in a way that says that the worker is about to go."""
-
-    def on_lost(self, error: ServiceError) -> None:
-        """It can't be reached, or is still loading (code `model_loading`)."""
 
 
 class TextClient:
@@ -69,20 +52,12 @@ class TextClient:
 
     async def run(self) -> None:
         """Keep the card fresh and the Watch open until cancelled."""
-        pause_s = 0.0
-        while True:
-            try:
-                request = worker_pb2.DescribeRequest()
-                card = await self._stub.Describe(request, timeout=_DESCRIBE_TIMEOUT_S)
-                self._observer.on_card(card)
-                await self._watch()
-            except grpc.aio.AioRpcError as failure:
-                error = from_rpc(failure)
-            else:
-                error = ServiceError("worker_unavailable", "The model worker went away.")
-            pause_s = 0.0 if self._was_live else _longer(pause_s)
-            self._lose(error)
-            await asyncio.sleep(pause_s)
+        await keep_talking(self._talk, self._lose)
+
+    async def _talk(self) -> None:
+        request = worker_pb2.DescribeRequest()
+        self._observer.on_card(await self._stub.Describe(request, timeout=_DESCRIBE_TIMEOUT_S))
+        await self._watch()
 
     async def close(self) -> None:
         """Send the cancels that are under way, then close the channel."""
@@ -223,20 +198,21 @@ class TextClient:
             self._was_live = True
             self._observer.on_heartbeat(frame.heartbeat)
 
-    def _lose(self, error: ServiceError) -> None:
-        """Fail every request that ran here: without a Watch the worker has dropped them."""
-        self._was_live = False
+    def _lose(self, error: ServiceError) -> bool:
+        """Fail every request that ran here: without a Watch the worker has dropped them.
+
+        Returns:
+            Whether the Watch had been live.
+        """
+        was_live, self._was_live = self._was_live, False
         self._observer.on_lost(error)
         boxes, self._boxes = self._boxes, {}
         for box in boxes.values():
             box.lose(error)
+        return was_live
 
     def _reopen_watch(self) -> None:
         """Replace a Watch that the worker does not know of."""
         if self._call is not None:
             call, self._call = self._call, None
             call.cancel()
-
-
-def _longer(pause_s: float) -> float:
-    return min(max(pause_s * 2, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)

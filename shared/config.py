@@ -90,6 +90,12 @@ class Entry:
         """The command-line names."""
         return self.declaration.flags or ("--" + self.name.replace("_", "-"),)
 
+    @property
+    def dest(self) -> str:
+        """Name in a parsed command line: settings of two groups share it when they share flags."""
+        flag = next(flag for flag in self.flags if flag.startswith("--"))
+        return flag[2:].replace("-", "_")
+
     def read(self, text: str, source: str) -> Any:
         """Return the value a text stands for.
 
@@ -160,15 +166,15 @@ def _bare(hint: Any) -> tuple[type, bool]:
 
 
 def add_arguments(parser: argparse.ArgumentParser, groups: Iterable[type]) -> None:
-    """Add the flags of settings groups; a name that several groups share appears once."""
+    """Add the flags of settings groups; those that several groups share appear once."""
     seen: set[str] = set()
     for group in groups:
         title = (group.__doc__ or group.__name__).splitlines()[0].rstrip(".")
         section = parser.add_argument_group(title)
         for entry in entries(group):
-            if entry.name in seen:
+            if entry.dest in seen:
                 continue
-            seen.add(entry.name)
+            seen.add(entry.dest)
             _add_argument(section, entry)
 
 
@@ -181,7 +187,7 @@ def _add_argument(section: Any, entry: Entry) -> None:
         text += f" (default: {entry.default})"
     if declaration.env:
         text += f" (env: {', '.join(declaration.env)})"
-    options: dict[str, Any] = {"dest": entry.name, "default": None, "help": text}
+    options: dict[str, Any] = {"dest": entry.dest, "default": None, "help": text}
     if entry.kind is bool:
         section.add_argument(*entry.flags, action=argparse.BooleanOptionalAction, **options)
         return
@@ -228,7 +234,7 @@ def _sources(
     where: str,
 ) -> Iterable[Any]:
     """Yield the values that are given, strongest first."""
-    flag = getattr(arguments, entry.name, None)
+    flag = getattr(arguments, entry.dest, None)
     if isinstance(flag, list):
         yield tuple(item for text in flag for item in entry.read(text, entry.flags[0]))
     elif isinstance(flag, str):

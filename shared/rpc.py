@@ -53,20 +53,20 @@ def open_channel(address: str) -> grpc.aio.Channel:
 
 
 class WorkerServer:
-    """A grpc.aio server with health and reflection, serving one worker kind.
+    """A grpc.aio server with health and reflection, serving one worker.
 
     Args:
         address: `unix:PATH` or `HOST:PORT`.
-        service: full name of the service, e.g. "mlxcel.v1.Text".
+        services: full names of what it serves, e.g. "mlxcel.v1.Text".
     """
 
-    def __init__(self, address: str, service: str) -> None:
+    def __init__(self, address: str, *services: str) -> None:
         self.address = address
         self.server = grpc.aio.server(options=SERVER_OPTIONS)
-        self._service = service
+        self._services = services
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self.server)
-        names = (service, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        names = (*services, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self.server)
 
     async def start(self) -> None:
@@ -86,7 +86,7 @@ class WorkerServer:
         """Tell the health service whether the model answers."""
         serving = health_pb2.HealthCheckResponse
         status = serving.SERVING if ready else serving.NOT_SERVING
-        for name in ("", self._service):
+        for name in ("", *self._services):
             await self._health.set(name, status)
 
     async def stop(self, grace_s: float) -> None:

@@ -15,8 +15,8 @@ from aiohttp import web
 
 from gateway.context import CONTEXT
 from gateway.dialects.openai import errors
-from gateway.registry import Worker
 from gateway.routes.route import Route, answer_json
+from gateway.worker import TextWorker
 from shared.pb import text_pb2 as pb
 
 
@@ -81,7 +81,7 @@ def describe(replies: Sequence[pb.CacheStatsReply]) -> dict[str, Any]:
     }
 
 
-def _worker(request: web.Request) -> Worker:
+def _worker(request: web.Request) -> TextWorker:
     worker = request.app[CONTEXT].registry.resolve(request.query.get("model"))
     worker.require_ready()
     return worker

@@ -14,8 +14,8 @@ from aiohttp import web
 
 from gateway.context import CONTEXT
 from gateway.dialects.openai import errors
-from gateway.registry import Worker
 from gateway.routes.route import Route, answer_json
+from gateway.worker import TextWorker, Worker
 
 
 def routes() -> list[Route]:
@@ -30,7 +30,7 @@ async def get_health(request: web.Request) -> web.Response:
     return answer_json(report, status)
 
 
-def describe(worker: Worker, workers: Sequence[Worker]) -> tuple[int, dict[str, Any]]:
+def describe(worker: TextWorker, workers: Sequence[Worker]) -> tuple[int, dict[str, Any]]:
     """Return the status and the report."""
     card = worker.card
     if card is None or worker.state != "ready":
@@ -54,7 +54,7 @@ def describe(worker: Worker, workers: Sequence[Worker]) -> tuple[int, dict[str, 
     return (503 if full else 200), report
 
 
-def _count(worker: Worker, active: int) -> dict[str, int]:
+def _count(worker: TextWorker, active: int) -> dict[str, int]:
     totals: dict[str, int] = {}
     for replica in worker.replicas:
         for name, value in replica.counters.values().items():

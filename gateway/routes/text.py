@@ -18,9 +18,9 @@ from gateway.context import CONTEXT, Context
 from gateway.dialects.base import Feed, MediaRef, Parsed, Stamp, TextDialect
 from gateway.dialects.openai import chat
 from gateway.fold import Item, fold
-from gateway.registry import Worker
 from gateway.routes.route import Handler, Route
 from gateway.sse import EventStream
+from gateway.worker import TextWorker
 from shared.errors import ServiceError, to_message
 from shared.pb import common_pb2 as common
 from shared.pb import text_pb2 as pb
@@ -66,7 +66,7 @@ async def _complete(request: web.Request, dialect: TextDialect) -> web.StreamRes
 
 async def receive(
     request: web.Request, dialect: TextDialect
-) -> tuple[Parsed, Worker, worker_pb2.ModelCard]:
+) -> tuple[Parsed, TextWorker, worker_pb2.ModelCard]:
     """Return what a body asks for, the worker it means, and that worker's card.
 
     Raises:

@@ -35,6 +35,21 @@ class DescribeRequest(_message.Message):
 Global___DescribeRequest: _TypeAlias = DescribeRequest  # noqa: Y015
 
 @_typing.final
+class PulseRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PulseRequest: _TypeAlias = PulseRequest  # noqa: Y015
+
+@_typing.final
 class ModelCard(_message.Message):
     """The model a worker serves. Constant from the moment the worker is ready."""
 
@@ -62,10 +77,12 @@ class ModelCard(_message.Message):
     REASONING_FIELD_NUMBER: _builtins.int
     MODALITIES_FIELD_NUMBER: _builtins.int
     DEFAULT_SAMPLING_JSON_FIELD_NUMBER: _builtins.int
+    QUEUE_LIMIT_FIELD_NUMBER: _builtins.int
+    CALL_TIMEOUT_MS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The id clients use and see, e.g. "SmolLM2-135M-Instruct"."""
     kind: _builtins.str
-    """Worker kind: "text", "embed", "audio", "image", "voice"."""
+    """Worker kind: "text", "embed", "rerank", "audio", "image", "voice"."""
     path: _builtins.str
     """Folder the model was loaded from."""
     model_type: _builtins.str
@@ -97,6 +114,12 @@ class ModelCard(_message.Message):
     reasoning: _builtins.bool
     default_sampling_json: _builtins.str
     """Sampling defaults of this worker, as JSON of the reference's /props."""
+    queue_limit: _builtins.int
+    """Calls the worker holds at most, those that run included; one more is
+    refused. 0: the gateway's own limit applies (text).
+    """
+    call_timeout_ms: _builtins.int
+    """Longest time a call may take, in milliseconds; 0: the gateway's own limit."""
     @_builtins.property
     def aliases(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Further names that resolve to this worker."""
@@ -132,10 +155,12 @@ class ModelCard(_message.Message):
         reasoning: _builtins.bool = ...,
         modalities: _abc.Iterable[_common_pb2.Media.Kind.ValueType] | None = ...,
         default_sampling_json: _builtins.str = ...,
+        queue_limit: _builtins.int = ...,
+        call_timeout_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["aliases", b"aliases", "bos_token", b"bos_token", "chat_template", b"chat_template", "context_tokens", b"context_tokens", "created_unix_s", b"created_unix_s", "default_sampling_json", b"default_sampling_json", "eos_token", b"eos_token", "eos_token_ids", b"eos_token_ids", "kind", b"kind", "max_batch_size", b"max_batch_size", "modalities", b"modalities", "model_type", b"model_type", "name", b"name", "parameters", b"parameters", "path", b"path", "quantization_bits", b"quantization_bits", "reasoning", b"reasoning", "slots", b"slots", "tool_call_format", b"tool_call_format", "trained_context_tokens", b"trained_context_tokens", "vocab_tokens", b"vocab_tokens", "weight_bytes", b"weight_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["aliases", b"aliases", "bos_token", b"bos_token", "call_timeout_ms", b"call_timeout_ms", "chat_template", b"chat_template", "context_tokens", b"context_tokens", "created_unix_s", b"created_unix_s", "default_sampling_json", b"default_sampling_json", "eos_token", b"eos_token", "eos_token_ids", b"eos_token_ids", "kind", b"kind", "max_batch_size", b"max_batch_size", "modalities", b"modalities", "model_type", b"model_type", "name", b"name", "parameters", b"parameters", "path", b"path", "quantization_bits", b"quantization_bits", "queue_limit", b"queue_limit", "reasoning", b"reasoning", "slots", b"slots", "tool_call_format", b"tool_call_format", "trained_context_tokens", b"trained_context_tokens", "vocab_tokens", b"vocab_tokens", "weight_bytes", b"weight_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

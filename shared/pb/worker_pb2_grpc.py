@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from shared.pb import worker_pb2 as shared_dot_pb_dot_worker__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
@@ -22,3 +23,127 @@ if _version_not_supported:
         + f' Please upgrade your grpc module to grpcio>={GRPC_GENERATED_VERSION}'
         + f' or downgrade your generated code using grpcio-tools<={GRPC_VERSION}.'
     )
+
+
+class WorkerStub:
+    """What a worker that answers each call by itself serves beside the service of
+    its kind: everything but text, whose Watch carries the same.
+    """
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.Describe = channel.unary_unary(
+                '/mlxcel.v1.Worker/Describe',
+                request_serializer=shared_dot_pb_dot_worker__pb2.DescribeRequest.SerializeToString,
+                response_deserializer=shared_dot_pb_dot_worker__pb2.ModelCard.FromString,
+                _registered_method=True)
+        self.Pulse = channel.unary_stream(
+                '/mlxcel.v1.Worker/Pulse',
+                request_serializer=shared_dot_pb_dot_worker__pb2.PulseRequest.SerializeToString,
+                response_deserializer=shared_dot_pb_dot_worker__pb2.Heartbeat.FromString,
+                _registered_method=True)
+
+
+class WorkerServicer:
+    """What a worker that answers each call by itself serves beside the service of
+    its kind: everything but text, whose Watch carries the same.
+    """
+
+    def Describe(self, request, context):
+        """The model card. UNAVAILABLE (code model_loading) until it is loaded.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Pulse(self, request, context):
+        """A heartbeat at once, at least one a second, and one whenever the load
+        changes. Its end tells that the process is gone.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_WorkerServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'Describe': grpc.unary_unary_rpc_method_handler(
+                    servicer.Describe,
+                    request_deserializer=shared_dot_pb_dot_worker__pb2.DescribeRequest.FromString,
+                    response_serializer=shared_dot_pb_dot_worker__pb2.ModelCard.SerializeToString,
+            ),
+            'Pulse': grpc.unary_stream_rpc_method_handler(
+                    servicer.Pulse,
+                    request_deserializer=shared_dot_pb_dot_worker__pb2.PulseRequest.FromString,
+                    response_serializer=shared_dot_pb_dot_worker__pb2.Heartbeat.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'mlxcel.v1.Worker', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('mlxcel.v1.Worker', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class Worker:
+    """What a worker that answers each call by itself serves beside the service of
+    its kind: everything but text, whose Watch carries the same.
+    """
+
+    @staticmethod
+    def Describe(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/mlxcel.v1.Worker/Describe',
+            shared_dot_pb_dot_worker__pb2.DescribeRequest.SerializeToString,
+            shared_dot_pb_dot_worker__pb2.ModelCard.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Pulse(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/mlxcel.v1.Worker/Pulse',
+            shared_dot_pb_dot_worker__pb2.PulseRequest.SerializeToString,
+            shared_dot_pb_dot_worker__pb2.Heartbeat.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)

@@ -5,9 +5,16 @@ What every worker says about itself, whatever its kind."""
 
 from collections import abc as _abc
 from grpc import aio as _aio
+from shared.pb import worker_pb2 as _worker_pb2
 import abc as _abc_1
 import grpc as _grpc
+import sys
 import typing as _typing
+
+if sys.version_info >= (3, 11):
+    from typing import Self as _Self
+else:
+    from typing_extensions import Self as _Self
 
 _T = _typing.TypeVar("_T")
 
@@ -18,3 +25,58 @@ class _ServicerContext(_grpc.ServicerContext, _aio.ServicerContext):  # type: ig
 
 GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
+
+class WorkerStub:
+    """What a worker that answers each call by itself serves beside the service of
+    its kind: everything but text, whose Watch carries the same.
+    """
+
+    @_typing.overload
+    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
+    @_typing.overload
+    def __new__(cls, channel: _aio.Channel) -> WorkerAsyncStub: ...
+    Describe: _grpc.UnaryUnaryMultiCallable[_worker_pb2.DescribeRequest, _worker_pb2.ModelCard]
+    """The model card. UNAVAILABLE (code model_loading) until it is loaded."""
+    Pulse: _grpc.UnaryStreamMultiCallable[_worker_pb2.PulseRequest, _worker_pb2.Heartbeat]
+    """A heartbeat at once, at least one a second, and one whenever the load
+    changes. Its end tells that the process is gone.
+    """
+
+@_typing.type_check_only
+class WorkerAsyncStub(WorkerStub):
+    """What a worker that answers each call by itself serves beside the service of
+    its kind: everything but text, whose Watch carries the same.
+    """
+
+    def __init__(self, channel: _aio.Channel) -> None: ...
+    Describe: _aio.UnaryUnaryMultiCallable[_worker_pb2.DescribeRequest, _worker_pb2.ModelCard]  # type: ignore[assignment]
+    """The model card. UNAVAILABLE (code model_loading) until it is loaded."""
+    Pulse: _aio.UnaryStreamMultiCallable[_worker_pb2.PulseRequest, _worker_pb2.Heartbeat]  # type: ignore[assignment]
+    """A heartbeat at once, at least one a second, and one whenever the load
+    changes. Its end tells that the process is gone.
+    """
+
+class WorkerServicer(metaclass=_abc_1.ABCMeta):
+    """What a worker that answers each call by itself serves beside the service of
+    its kind: everything but text, whose Watch carries the same.
+    """
+
+    @_abc_1.abstractmethod
+    def Describe(
+        self,
+        request: _worker_pb2.DescribeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_worker_pb2.ModelCard, _abc.Awaitable[_worker_pb2.ModelCard]]:
+        """The model card. UNAVAILABLE (code model_loading) until it is loaded."""
+
+    @_abc_1.abstractmethod
+    def Pulse(
+        self,
+        request: _worker_pb2.PulseRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_worker_pb2.Heartbeat], _abc.AsyncIterator[_worker_pb2.Heartbeat]]:
+        """A heartbeat at once, at least one a second, and one whenever the load
+        changes. Its end tells that the process is gone.
+        """
+
+def add_WorkerServicer_to_server(servicer: WorkerServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -7,11 +7,23 @@ has them. One module per group of settings; callers import the groups from here.
 
 from __future__ import annotations
 
+from shared.settings.encoder import EmbedSettings, RerankSettings
 from shared.settings.gateway import GatewaySettings
 from shared.settings.supervisor import SupervisorSettings
 from shared.settings.text import TextSettings
 
-__all__ = ["WORKER_SETTINGS", "GatewaySettings", "SupervisorSettings", "TextSettings"]
+__all__ = [
+    "WORKER_SETTINGS",
+    "EmbedSettings",
+    "GatewaySettings",
+    "RerankSettings",
+    "SupervisorSettings",
+    "TextSettings",
+]
 
 # Which group a worker of each kind reads.
-WORKER_SETTINGS: dict[str, type] = {"text": TextSettings}
+WORKER_SETTINGS: dict[str, type] = {
+    "text": TextSettings,
+    "embed": EmbedSettings,
+    "rerank": RerankSettings,
+}

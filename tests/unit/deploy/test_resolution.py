@@ -103,6 +103,26 @@ def test_a_flag_for_one_worker_is_refused_for_several(settle):
     assert settle("--log-level", "debug", file=file).workers[1].options["log_level"] == "debug"
 
 
+def test_a_flag_suits_the_one_worker_of_its_kind(settle):
+    file = '[[workers]]\nmodel = "o/a"\n[[workers]]\nkind = "embed"\nmodel = "o/b"\n'
+    text, embed = settle("--parallel", "2", "--pooling", "cls", "--offline", file=file).workers
+    assert (text.options["model"], embed.options["model"]) == ("o/a", "o/b")
+    assert (text.options["parallel"], embed.options["pooling"]) == (2, "cls")
+    assert text.options["offline"] and embed.options["offline"]
+
+
+def test_a_flag_for_a_kind_of_worker_that_is_not_there_is_refused(settle):
+    with pytest.raises(ConfigError, match="--pooling is for workers of kind embed"):
+        settle("-m", "o/a", "--pooling", "cls")
+
+
+def test_each_kind_of_model_makes_a_worker_of_its_own(settle):
+    words = ("-m", "o/a", "--embedding-model", "o/b", "--reranker-model", "o/c")
+    workers = settle(*words, environ={"LLAMA_ARG_EMBEDDING_MODEL": "o/x"}).workers
+    made = [(entry.name, entry.kind, entry.options["model"]) for entry in workers]
+    assert made == [("text", "text", "o/a"), ("embed", "embed", "o/b"), ("rerank", "rerank", "o/c")]
+
+
 @pytest.mark.parametrize("given", ["./none", "no/such/folder", "none"])
 def test_a_missing_model_folder_is_said(settle, given):
     with pytest.raises(PermanentError, match="does not exist"):

@@ -1,0 +1,72 @@
+"""The conversation with one worker that answers each call by itself: embed, audio, image.
+
+Owns the channel to one address, the worker's card and pulse, and the carrying of calls. It knows
+nothing of HTTP, of queues, or of what a call says. Runs on the gateway's event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+import grpc.aio
+
+from gateway.presence import Observer, keep_talking
+from shared import rpc
+from shared.errors import ServiceError, from_rpc
+from shared.pb import worker_pb2, worker_pb2_grpc
+
+Q = TypeVar("Q")
+A = TypeVar("A")
+# One method of a stub on a channel: `lambda channel: EmbedStub(channel).Embed`.
+Method = Callable[[grpc.aio.Channel], "grpc.aio.UnaryUnaryMultiCallable[Q, A]"]
+
+_DESCRIBE_TIMEOUT_S: Final = 5.0
+
+
+class UnaryClient:
+    """One worker address."""
+
+    def __init__(self, address: str, observer: Observer) -> None:
+        self.address = address
+        self._observer = observer
+        self._channel = rpc.open_channel(address)
+        self._stub = worker_pb2_grpc.WorkerStub(self._channel)
+        self._was_live = False
+
+    async def run(self) -> None:
+        """Keep the card fresh and the pulse felt until cancelled."""
+        await keep_talking(self._talk, self._lose)
+
+    async def close(self) -> None:
+        """Close the channel."""
+        await self._channel.close()
+
+    async def call(self, method: Method[Q, A], request: Q, timeout_s: float) -> A:
+        """Return a worker's answer; the caller's cancellation reaches the worker.
+
+        Raises:
+            ServiceError: it refused, did not answer in time (`timeout`), or is not there
+                (`worker_unavailable`).
+        """
+        try:
+            return await method(self._channel)(request, timeout=max(timeout_s, 0.001))
+        except grpc.aio.AioRpcError as failure:
+            raise from_rpc(failure) from None
+
+    async def _talk(self) -> None:
+        request = worker_pb2.DescribeRequest()
+        self._observer.on_card(await self._stub.Describe(request, timeout=_DESCRIBE_TIMEOUT_S))
+        call = self._stub.Pulse(worker_pb2.PulseRequest())
+        try:
+            # Not `async for`: it leaves a task of its own behind when cancelled half way.
+            while isinstance(beat := await call.read(), worker_pb2.Heartbeat):
+                self._was_live = True
+                self._observer.on_heartbeat(beat)
+        finally:
+            call.cancel()
+
+    def _lose(self, error: ServiceError) -> bool:
+        was_live, self._was_live = self._was_live, False
+        self._observer.on_lost(error)
+        return was_live

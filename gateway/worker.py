@@ -1,0 +1,247 @@
+"""One entry of the fleet as the gateway sees it: replicas of one model behind one queue.
+
+Owns what names mean a worker, whether it takes requests now, and, for the kinds that answer each
+call by itself, the call: bounded in number and time, and made once more when its worker is lost
+on the way. The state of one process is presence.py's; the way of a text request is generate.py's.
+Runs on the gateway's event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from gateway.admission import Admission
+from gateway.presence import Presence, State
+from gateway.replica import Replica
+from gateway.text_client import TextClient
+from gateway.unary_client import A, Method, Q, UnaryClient
+from shared.errors import ServiceError
+from shared.fleet import WorkerEntry
+from shared.pb import worker_pb2
+
+log = logging.getLogger(__name__)
+
+# What says that a worker went, or is about to, and the call was not at fault as far as we know.
+_LOSSES: Final = frozenset({"worker_unavailable", "engine_failed"})
+
+
+class Worker:
+    """What every kind has in common."""
+
+    def __init__(self, entry: WorkerEntry, replicas: Sequence[Presence]) -> None:
+        self.entry = entry
+        self.replicas = replicas
+
+    @property
+    def card(self) -> worker_pb2.ModelCard | None:
+        """The model card; None until a replica has been ready once."""
+        return next((r.card for r in self.replicas if r.card is not None), None)
+
+    @property
+    def state(self) -> State:
+        """The best state of its replicas."""
+        states = {replica.state for replica in self.replicas}
+        return "ready" if "ready" in states else "loading" if "loading" in states else "down"
+
+    def names(self) -> Iterator[str]:
+        """Yield every name that means this worker; those of the fleet file also while it loads."""
+        if self.card is not None:
+            yield self.card.name
+            yield from self.card.aliases
+        yield self.entry.name
+        alias = self.entry.options.get("alias", ())
+        yield from alias.split(",") if isinstance(alias, str) else alias
+        yield Path(self.entry.options.get("model") or self.entry.name).name
+
+    def require_ready(self) -> worker_pb2.ModelCard:
+        """Return the card of a worker that takes requests now.
+
+        Raises:
+            ServiceError: it loads for the first time, or is away.
+        """
+        card = self.card
+        if card is not None and self.state == "ready":
+            return card
+        if card is None:
+            raise ServiceError("model_loading", "Loading model", retry_after_s=1.0)
+        raise ServiceError(
+            "worker_unavailable",
+            "The model worker is restarting. Please try again.",
+            retry_after_s=1.0,
+        )
+
+    def start(self) -> list[asyncio.Task[None]]:
+        """Start talking to every replica; return the tasks that do."""
+        return [asyncio.create_task(client.run()) for client in self._clients()]
+
+    async def close(self) -> None:
+        """End every conversation."""
+        for client in self._clients():
+            await client.close()
+
+    def _clients(self) -> Sequence[TextClient | UnaryClient]:
+        return ()
+
+
+class TextWorker(Worker):
+    """A worker that generates text."""
+
+    replicas: Sequence[Replica]
+
+    def __init__(
+        self, entry: WorkerEntry, replicas: Sequence[Replica], admission: Admission
+    ) -> None:
+        super().__init__(entry, replicas)
+        self.admission = admission
+
+    def clients(self) -> Sequence[TextClient]:
+        """Return the way to each replica that is ready."""
+        return [replica.client for replica in self.replicas if replica.ready]
+
+    def client(self) -> TextClient:
+        """Return the way to the ready replica that has the least to do.
+
+        Raises:
+            ServiceError: none is ready.
+        """
+        self.require_ready()
+        ready = [replica for replica in self.replicas if replica.ready]
+        return min(ready, key=lambda replica: len(replica.forwarded)).client
+
+    def _clients(self) -> Sequence[TextClient]:
+        return [replica.client for replica in self.replicas]
+
+
+class UnaryReplica(Presence):
+    """One worker process that answers each call by itself.
+
+    Attributes:
+        calls: of this gateway that run there.
+    """
+
+    def __init__(
+        self, address: str, on_change: Callable[[], None], now_s: Callable[[], float]
+    ) -> None:
+        super().__init__(address, on_change, now_s)
+        self.client = UnaryClient(address, self)
+        self.calls = 0
+
+
+class UnaryWorker(Worker):
+    """A worker that answers each call by itself.
+
+    Args:
+        patience_s: how long a call waits for a worker that was lost under it.
+        now_s: a monotonic clock.
+    """
+
+    replicas: Sequence[UnaryReplica]
+
+    def __init__(
+        self,
+        entry: WorkerEntry,
+        addresses: Sequence[str],
+        patience_s: float,
+        now_s: Callable[[], float],
+    ) -> None:
+        super().__init__(entry, [UnaryReplica(a, self._tell, now_s) for a in addresses])
+        self._patience_s = patience_s
+        self._changed = asyncio.Event()
+        self._running: set[asyncio.Task[object]] = set()
+        self._failure: ServiceError | None = None
+
+    async def call(self, method: Method[Q, A], request: Q, timeout_s: float) -> A:
+        """Return the answer of the replica with the fewest calls.
+
+        A call whose worker is lost is made once more, on whichever is ready first.
+
+        Args:
+            timeout_s: longest time it may take; the worker's own limit may be shorter.
+
+        Raises:
+            ServiceError: `server_busy`, `timeout`, `model_loading`, `worker_unavailable`, or what
+                the worker refused it with.
+        """
+        card = self.require_ready()
+        self._refuse_full()
+        limit_s = min(timeout_s, card.call_timeout_ms / 1000 or timeout_s)
+        task = asyncio.ensure_future(self._serve(method, request, _now_s() + limit_s))
+        self._running.add(task)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if self._failure is None:
+                raise
+            raise self._failure from None
+        finally:
+            self._running.discard(task)
+
+    def fail_all(self, error: ServiceError) -> None:
+        """End every running call with an error."""
+        self._failure = error
+        for task in list(self._running):
+            task.cancel()
+
+    async def _serve(self, method: Method[Q, A], request: Q, deadline_s: float) -> A:
+        for is_last in (False, True):
+            replica = await self._find_ready(deadline_s)
+            replica.calls += 1
+            try:
+                return await replica.client.call(method, request, deadline_s - _now_s())
+            except ServiceError as failure:
+                if failure.code in _LOSSES:
+                    replica.on_doubt()
+                if is_last or failure.code not in _LOSSES:
+                    raise
+                log.info("%s: a call goes on elsewhere: %s", self.entry.name, failure.code)
+            finally:
+                replica.calls -= 1
+        raise AssertionError("a last attempt returns or raises")
+
+    def _refuse_full(self) -> None:
+        """Refuse a call before anything is sent; the worker counts those of other gateways too."""
+        ready = [replica for replica in self.replicas if replica.ready]
+        limit = sum(replica.card.queue_limit for replica in ready if replica.card is not None)
+        if limit and sum(replica.calls for replica in self.replicas) >= limit:
+            raise busy()
+
+    async def _find_ready(self, deadline_s: float) -> UnaryReplica:
+        """Wait for a replica that is ready; return the one with the fewest calls.
+
+        Raises:
+            ServiceError: none is in time.
+        """
+        give_up_s = min(deadline_s, _now_s() + self._patience_s)
+        while not (ready := [replica for replica in self.replicas if replica.ready]):
+            try:
+                await asyncio.wait_for(self._changed.wait(), give_up_s - _now_s())
+            except TimeoutError:
+                raise ServiceError(
+                    "worker_unavailable",
+                    "The model worker did not come back in time.",
+                    retry_after_s=1.0,
+                ) from None
+        return min(ready, key=lambda replica: replica.calls)
+
+    def _tell(self) -> None:
+        """Wake whoever waits for a replica."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def _clients(self) -> Sequence[UnaryClient]:
+        return [replica.client for replica in self.replicas]
+
+
+def busy() -> ServiceError:
+    """Return the refusal of a call that is one too many."""
+    return ServiceError(
+        "server_busy", "All slots are busy. Please try again later.", retry_after_s=1.0
+    )
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
