@@ -8,6 +8,7 @@ from typing import Final
 from aiohttp import web
 
 from gateway.auth import Keys
+from gateway.dialects.base import Policy
 from gateway.generate import Generator
 from gateway.registry import Registry
 from shared.settings import GatewaySettings
@@ -26,6 +27,14 @@ class Context:
     registry: Registry
     generator: Generator
     patience_s: float = 10.0
+
+    @property
+    def policy(self) -> Policy:
+        """What dialects are told of the settings."""
+        return Policy(
+            reasoning_alias=self.settings.reasoning_alias_field == "reasoning",
+            json_object=self.settings.json_object,
+        )
 
     @property
     def ping_s(self) -> float | None:

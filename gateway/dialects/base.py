@@ -23,18 +23,33 @@ Feed = Callable[[Item], bytes]
 
 
 @dataclass(frozen=True)
+class Policy:
+    """What the server's settings decide about reading requests and writing answers.
+
+    Attributes:
+        reasoning_alias: thoughts stand under `reasoning` too, beside `reasoning_content`.
+        json_object: `response_format` may ask for any JSON object.
+    """
+
+    reasoning_alias: bool = True
+    json_object: bool = False
+
+
+@dataclass(frozen=True)
 class Stamp:
     """What a request gets from outside itself, so that parsing stays pure."""
 
     request_id: str
     arrival_ns: int
     seed: int
+    policy: Policy = Policy()
 
     @staticmethod
-    def draw(prefix: str) -> Stamp:
+    def draw(prefix: str, policy: Policy) -> Stamp:
         """Return a fresh one; `prefix` begins the id the client sees."""
         # 63 bits: the largest 64-bit value means "random" on the native routes.
-        return Stamp(prefix + secrets.token_hex(12), time.time_ns(), secrets.randbits(63))
+        seed = secrets.randbits(63)
+        return Stamp(prefix + secrets.token_hex(12), time.time_ns(), seed, policy)
 
     @property
     def unix_s(self) -> int:
@@ -66,6 +81,7 @@ class Parsed:
     include_usage: bool
     created_unix_s: int
     media: list[MediaRef] = field(default_factory=list)
+    policy: Policy = Policy()
 
     @property
     def logprobs(self) -> bool:

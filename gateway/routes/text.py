@@ -75,7 +75,7 @@ async def receive(
     """
     context = request.app[CONTEXT]
     body = await read_body(request, context.settings.max_body_bytes)
-    parsed = dialect.parse(body, Stamp.draw(dialect.ID_PREFIX))
+    parsed = dialect.parse(body, Stamp.draw(dialect.ID_PREFIX, context.policy))
     if log.isEnabledFor(logging.DEBUG) and (names := unknown_keys(body, dialect.KNOWN)):
         log.debug("%s: ignored fields %s", parsed.request.request_id, ", ".join(names))
     parsed.request.priority = parse_priority(request.headers.get("X-Priority", ""))

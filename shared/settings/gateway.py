@@ -84,6 +84,19 @@ class GatewaySettings:
         env=("MLXCEL_RESUME_TIMEOUT",),
         unit="s",
     )
+    reasoning_alias_field: str = setting(
+        "reasoning",
+        "Second name under which chat completions carry thoughts, beside reasoning_content.",
+        flags=("--reasoning-alias-field",),
+        env=("MLXCEL_REASONING_ALIAS_FIELD",),
+        choices=("none", "reasoning"),
+    )
+    json_object: bool = setting(
+        False,
+        "Serve response_format json_object, which is answered 400 otherwise.",
+        flags=("--json-object",),
+        env=("MLXCEL_JSON_OBJECT",),
+    )
     log_level: str = setting(
         "info",
         "How much to log.",

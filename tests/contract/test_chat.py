@@ -97,6 +97,21 @@ async def test_the_status_goes_out_after_some_patience_and_failures_follow_in_th
     assert await house.text("[accept=0.4] hi")
 
 
+@pytest.mark.parametrize(("field", "alias"), [("reasoning", True), ("none", False)])
+async def test_the_alias_of_thoughts_is_a_setting(house: House, field, alias):
+    await house.start(reasoning_alias_field=field)
+    message = (await house.answer("[think=3] hi"))["choices"][0]["message"]
+    assert message["reasoning_content"]
+    assert ("reasoning" in message) is alias
+
+
+@pytest.mark.parametrize(("served", "status"), [(True, 200), (False, 400)])
+async def test_json_object_is_a_setting(house: House, served, status):
+    await house.start(json_object=served)
+    form = {"type": "json_object"}
+    assert (await house.post("hi", response_format=form))[0] == status
+
+
 async def test_priority_and_arrival_travel_to_the_worker(house: House):
     await house.start()
     for header in (" HIGH ", "low", "urgent"):
@@ -190,3 +205,16 @@ async def test_the_openai_client_raises_what_it_should(client):
     completions = client.with_options(max_retries=0).chat.completions
     with pytest.raises(openai.InternalServerError, match="script"):
         await completions.create(model="fake", messages=messages)
+
+
+async def test_the_openai_client_raises_a_failure_inside_a_stream(house: House):
+    house.add_worker(step_s=0.05)
+    await house.start(timeout_s=1)
+    messages = [{"role": "user", "content": "hi [tokens=4000]"}]
+    async with openai.AsyncOpenAI(base_url=f"{house.url}/v1", api_key="none") as client:
+        stream = await client.chat.completions.create(model="x", messages=messages, stream=True)
+        assert (await anext(stream)).choices[0].delta.role == "assistant"
+        with pytest.raises(openai.APIError) as caught:
+            [_ async for _ in stream]
+    assert caught.value.type == "server_timeout"
+    assert len(house.worker.submitted) == 1

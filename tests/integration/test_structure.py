@@ -55,6 +55,7 @@ def server(make_folder):
         make_folder(),
         {"name": "smol", "model": str(starter_folder()), "alias": ["smol"], **common},
         {"name": "tiny", "model": str(checkpoint.build("llama")), "alias": ["tiny"], **common},
+        gateway={"json_object": True},
     ) as running:
         yield running
 

@@ -12,7 +12,7 @@ import msgspec
 import orjson
 
 from gateway.body import decode
-from gateway.dialects.base import Feed, MediaRef, Parsed, Stamp
+from gateway.dialects.base import Feed, MediaRef, Parsed, Policy, Stamp
 from gateway.dialects.grammar import parse_gbnf, parse_schema
 from gateway.dialects.openai import chunk, errors, wire
 from gateway.dialects.openai.conversation import parse_conversation
@@ -52,7 +52,7 @@ def parse(body: bytes, stamp: Stamp) -> Parsed:
         sampling=parse_sampling(fields, stamp),
         stop=parse_stop(fields),
         max_tokens=parse_max_tokens(fields),
-        grammar=_parse_grammar(fields),
+        grammar=_parse_grammar(fields, stamp.policy),
         logprobs=_parse_logprobs(fields),
         reasoning=_parse_reasoning(fields),
         cache=_parse_cache(fields),
@@ -68,6 +68,7 @@ def parse(body: bytes, stamp: Stamp) -> Parsed:
         include_usage=bool(options and options.include_usage),
         created_unix_s=stamp.unix_s,
         media=media,
+        policy=stamp.policy,
     )
 
 
@@ -82,7 +83,7 @@ def body(parsed: Parsed, model: str, completion: Completion) -> bytes:
     logprobs = chunk.logprobs(completion.infos) if parsed.logprobs else None
     choice = {
         "index": 0,
-        "message": _message(completion),
+        "message": _message(parsed, completion),
         "finish_reason": reason,
         "logprobs": logprobs,
     }
@@ -98,14 +99,14 @@ def body(parsed: Parsed, model: str, completion: Completion) -> bytes:
     return orjson.dumps(answer)
 
 
-def _message(completion: Completion) -> dict[str, Any]:
+def _message(parsed: Parsed, completion: Completion) -> dict[str, Any]:
     content = completion.text(pb.BlockStart.KIND_ANSWER)
     reasoning = completion.text(pb.BlockStart.KIND_REASONING)
     calls = completion.tool_calls()
     # A turn of nothing but calls has content null, never "".
     message: dict[str, Any] = {"role": "assistant", "content": content or (None if calls else "")}
     if reasoning:
-        message |= {"reasoning_content": reasoning, "reasoning": reasoning}
+        message |= dict.fromkeys(chunk.reasoning_names(parsed.policy), reasoning)
     if calls:
         message["tool_calls"] = [_call(block) for block in calls]
     elif reasoning and not content:
@@ -126,8 +127,8 @@ def _refuse_unserved(fields: wire.ChatBody) -> None:
             raise invalid(name, sentence)
 
 
-def _parse_grammar(fields: wire.ChatBody) -> pb.Grammar | None:
-    found = [parse_response_format(fields.response_format)]
+def _parse_grammar(fields: wire.ChatBody, policy: Policy) -> pb.Grammar | None:
+    found = [parse_response_format(fields.response_format, policy)]
     if bytes(fields.json_schema) != b"null":
         found.append(parse_schema(fields.json_schema, "json_schema"))
     if fields.grammar:

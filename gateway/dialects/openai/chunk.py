@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import orjson
 
-from gateway.dialects.base import Parsed
+from gateway.dialects.base import Parsed, Policy
 from gateway.dialects.openai.errors import envelope
 from gateway.fold import Item
 from shared.errors import from_message
@@ -65,6 +65,11 @@ def _logprob(info: pb.TokenInfo) -> dict[str, Any]:
     }
 
 
+def reasoning_names(policy: Policy) -> tuple[str, ...]:
+    """Return the keys that carry thoughts."""
+    return ("reasoning_content", "reasoning") if policy.reasoning_alias else ("reasoning_content",)
+
+
 class ChatStream:
     """One stream; `feed` it each item once, in order."""
 
@@ -81,6 +86,7 @@ class ChatStream:
         self._head = b"data: " + head[:-1]
         self._delta = self._head + b',"choices":[{"index":0,"delta":'
         self._content = self._delta + b'{"content":'
+        self._reasoning_names = reasoning_names(parsed.policy)
         self._include_usage = parsed.include_usage
         self._kind = _ANSWER
         self._calls = 0
@@ -119,8 +125,8 @@ class ChatStream:
             return b"".join((self._content, quoted, b"}", _tail(infos)))
         if self._kind == _REASONING:
             self._has_reasoning = True
-            both = b'{"reasoning_content":', quoted, b',"reasoning":', quoted, b"}"
-            return self._chunk(b"".join(both), infos)
+            delta = dict.fromkeys(self._reasoning_names, orjson.Fragment(quoted))
+            return self._chunk(orjson.dumps(delta), infos)
         place = b'{"tool_calls":[{"index":%d,"function":{"arguments":' % (self._calls - 1)
         return self._chunk(b"".join((place, quoted, b"}}]}")), infos)
 

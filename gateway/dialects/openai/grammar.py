@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from gateway import body
+from gateway.dialects.base import Policy
 from gateway.dialects.grammar import parse_schema
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
@@ -19,7 +20,9 @@ _ANY: Final = msgspec.json.Decoder(Any)
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def parse_response_format(fields: dict[str, msgspec.Raw] | None) -> pb.Grammar | None:
+def parse_response_format(
+    fields: dict[str, msgspec.Raw] | None, policy: Policy
+) -> pb.Grammar | None:
     """Return the constraint that `response_format` asks for, if any.
 
     Raises:
@@ -28,6 +31,8 @@ def parse_response_format(fields: dict[str, msgspec.Raw] | None) -> pb.Grammar |
     kind = body.decode(_ANY, fields["type"]) if fields and "type" in fields else None
     if fields is None or kind in (None, "text"):
         return None
+    if kind == "json_object" and policy.json_object:
+        return pb.Grammar(json_schema='{"type":"object"}')
     if kind != "json_schema":
         raise _refusal("type must be 'text' or 'json_schema'", "response_format.type")
     inner: dict[str, msgspec.Raw] = {}

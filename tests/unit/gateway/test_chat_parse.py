@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gateway.dialects.base import Stamp
+from gateway.dialects.base import Policy, Stamp
 from gateway.dialects.openai import chat, wire
 from shared.errors import ServiceError
 from shared.pb import common_pb2 as common
@@ -218,6 +218,13 @@ def test_a_schema_may_be_32_levels_deep_and_no_deeper():
 @pytest.mark.parametrize("form", [{"type": "text"}, {}, None, {"type": None}])
 def test_a_text_format_constrains_nothing(form):
     assert not parse({"messages": [USER], "response_format": form}).request.HasField("grammar")
+
+
+def test_json_object_means_any_object_where_the_server_serves_it():
+    stamp = Stamp("chatcmpl-x", 0, 1, Policy(json_object=True))
+    body = {"messages": [USER], "response_format": {"type": "json_object"}}
+    grammar = chat.parse(json.dumps(body).encode(), stamp).request.grammar
+    assert json.loads(grammar.json_schema) == {"type": "object"}
 
 
 def test_a_forced_choice_and_a_schema_exclude_each_other():

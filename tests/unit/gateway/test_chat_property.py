@@ -7,7 +7,7 @@ import json
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway.dialects.base import Stamp
+from gateway.dialects.base import Policy, Stamp
 from gateway.dialects.openai import chat, wire
 from gateway.fold import Completion, Item, fold_batch
 from shared.errors import ServiceError
@@ -19,9 +19,9 @@ KINDS = (pb.BlockStart.KIND_ANSWER, pb.BlockStart.KIND_REASONING, pb.BlockStart.
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 
-def parse(**fields):
+def parse(stamp=STAMP, **fields):
     body = {"messages": [{"role": "user", "content": "x"}], **fields}
-    return chat.parse(json.dumps(body).encode(), STAMP)
+    return chat.parse(json.dumps(body).encode(), stamp)
 
 
 @st.composite
@@ -94,6 +94,20 @@ def test_streamed_text_equals_the_folded_text(items):
     wanted = [call["function"]["arguments"] for call in message.get("tool_calls", [])]
     assert [calls[index] for index in sorted(calls)] == wanted
     assert deltas[-1].get("reasoning_only") == message.get("reasoning_only")
+
+
+@given(answers())
+def test_the_alias_of_thoughts_can_be_turned_off_and_nothing_else_changes(items):
+    def tell(policy):
+        parsed = parse(Stamp("chatcmpl-x", 0, 1, policy), stream=True, logprobs=True)
+        body = json.loads(chat.body(parsed, "m", whole(items)))
+        return read_stream(b"".join(map(chat.renderer(parsed, "m"), items))), body
+
+    chunks, body = tell(Policy())
+    for chunk in chunks:
+        chunk["choices"][0]["delta"].pop("reasoning", None)
+    body["choices"][0]["message"].pop("reasoning", None)
+    assert tell(Policy(reasoning_alias=False)) == (chunks, body)
 
 
 @given(answers())
