@@ -10,7 +10,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from gateway.fold import Completion, Item
 from shared.errors import ServiceError
@@ -105,22 +105,28 @@ class ErrorDialect(Protocol):
         """Return the whole HTTP answer."""
 
 
-class TextDialect(ErrorDialect, Protocol):
-    """The four pure functions of a text route. A module is one."""
+P = TypeVar("P", bound=Parsed)
+
+
+class TextDialect(ErrorDialect, Protocol[P]):
+    """The four pure functions of a text route. A module is one.
+
+    A dialect whose answer's form depends on more than `Parsed` holds makes it a class of its own.
+    """
 
     ID_PREFIX: str
     # Top-level keys that are read, ignored on purpose, or refused.
     KNOWN: frozenset[str]
 
-    def parse(self, body: bytes, stamp: Stamp) -> Parsed:
+    def parse(self, body: bytes, stamp: Stamp) -> P:
         """Return the request a body stands for.
 
         Raises:
             ServiceError: `invalid_request`, naming the field, or `not_supported`.
         """
 
-    def renderer(self, parsed: Parsed, model: str) -> Feed:
+    def renderer(self, parsed: P, model: str) -> Feed:
         """Return a function that turns events into stream bytes, in order, once."""
 
-    def body(self, parsed: Parsed, model: str, completion: Completion) -> bytes:
+    def body(self, parsed: P, model: str, completion: Completion) -> bytes:
         """Return the answer of a request that does not stream."""

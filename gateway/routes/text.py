@@ -15,7 +15,7 @@ from aiohttp import web
 
 from gateway.body import read_body, unknown_keys
 from gateway.context import CONTEXT, Context
-from gateway.dialects.base import Feed, MediaRef, Parsed, Stamp, TextDialect
+from gateway.dialects.base import Feed, MediaRef, P, Stamp, TextDialect
 from gateway.dialects.openai import chat
 from gateway.fold import Item, fold
 from gateway.routes.route import Handler, Route
@@ -45,14 +45,14 @@ def routes() -> list[Route]:
     ]
 
 
-def _handler(dialect: TextDialect) -> Handler:
+def _handler(dialect: TextDialect[P]) -> Handler:
     async def complete(request: web.Request) -> web.StreamResponse:
         return await _complete(request, dialect)
 
     return complete
 
 
-async def _complete(request: web.Request, dialect: TextDialect) -> web.StreamResponse:
+async def _complete(request: web.Request, dialect: TextDialect[P]) -> web.StreamResponse:
     context = request.app[CONTEXT]
     parsed, worker, card = await receive(request, dialect)
     items = context.generator.run(parsed.request, worker)
@@ -65,8 +65,8 @@ async def _complete(request: web.Request, dialect: TextDialect) -> web.StreamRes
 
 
 async def receive(
-    request: web.Request, dialect: TextDialect
-) -> tuple[Parsed, TextWorker, worker_pb2.ModelCard]:
+    request: web.Request, dialect: TextDialect[P]
+) -> tuple[P, TextWorker, worker_pb2.ModelCard]:
     """Return what a body asks for, the worker it means, and that worker's card.
 
     Raises:

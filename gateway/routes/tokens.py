@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from gateway.dialects.base import TextDialect
+from gateway.dialects.base import P, TextDialect
 from gateway.dialects.openai import chat
 from gateway.routes.route import Handler, Route, answer_json
 from gateway.routes.text import receive
@@ -23,12 +23,12 @@ def routes() -> list[Route]:
     ]
 
 
-def _counting(dialect: TextDialect, *paths: str) -> list[Route]:
+def _counting(dialect: TextDialect[P], *paths: str) -> list[Route]:
     """Return routes that answer how many tokens a dialect's body would be."""
     return [Route("POST", path, _counter(dialect), dialect) for path in paths]
 
 
-def _counter(dialect: TextDialect) -> Handler:
+def _counter(dialect: TextDialect[P]) -> Handler:
     async def count(request: web.Request) -> web.Response:
         rendered = await render(request, dialect)
         return answer_json({"input_tokens": rendered.prompt_tokens})
@@ -42,7 +42,7 @@ async def apply_template(request: web.Request) -> web.Response:
     return answer_json({"prompt": rendered.prompt})
 
 
-async def render(request: web.Request, dialect: TextDialect) -> pb.RenderReply:
+async def render(request: web.Request, dialect: TextDialect[P]) -> pb.RenderReply:
     """Return the prompt a body becomes, and its tokens' number.
 
     Raises:

@@ -12,11 +12,11 @@ import msgspec
 import orjson
 
 from gateway.body import decode
-from gateway.dialects.base import Feed, MediaRef, Parsed, Policy, Stamp
-from gateway.dialects.grammar import parse_gbnf, parse_schema
+from gateway.dialects.base import Feed, MediaRef, Parsed, Stamp
 from gateway.dialects.openai import chunk, errors, wire
+from gateway.dialects.openai.cache import parse_cache
 from gateway.dialects.openai.conversation import parse_conversation
-from gateway.dialects.openai.grammar import parse_response_format
+from gateway.dialects.openai.grammar import parse_grammar
 from gateway.dialects.sampling import (
     invalid,
     parse_budget,
@@ -24,6 +24,7 @@ from gateway.dialects.sampling import (
     parse_sampling,
     parse_stop,
 )
+from gateway.dialects.unserved import refuse_unserved
 from gateway.fold import Block, Completion
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
@@ -44,7 +45,7 @@ def parse(body: bytes, stamp: Stamp) -> Parsed:
         ServiceError: `invalid_request`, naming the field.
     """
     fields = decode(_BODY, body)
-    _refuse_unserved(fields)
+    refuse_unserved(fields, wire.REFUSED)
     media: list[MediaRef] = []
     request = pb.GenerateRequest(
         request_id=stamp.request_id,
@@ -52,20 +53,19 @@ def parse(body: bytes, stamp: Stamp) -> Parsed:
         sampling=parse_sampling(fields, stamp),
         stop=parse_stop(fields),
         max_tokens=parse_max_tokens(fields),
-        grammar=_parse_grammar(fields, stamp.policy),
+        grammar=parse_grammar(fields, stamp.policy),
         logprobs=_parse_logprobs(fields),
         reasoning=_parse_reasoning(fields),
-        cache=_parse_cache(fields),
+        cache=parse_cache(fields),
         arrival_ns=stamp.arrival_ns,
     )
     if request.HasField("grammar") and request.chat.tool_choice.mode in _FORCED:
         raise invalid("tool_choice", "can't be forced together with a structured output")
-    options = fields.stream_options
     return Parsed(
         request=request,
         model=fields.model,
         stream=bool(fields.stream),
-        include_usage=bool(options and options.include_usage),
+        include_usage=fields.includes_usage,
         created_unix_s=stamp.unix_s,
         media=media,
         policy=stamp.policy,
@@ -119,26 +119,6 @@ def _call(block: Block) -> dict[str, Any]:
     return {"id": block.start.tool_call_id, "type": "function", "function": function}
 
 
-def _refuse_unserved(fields: wire.ChatBody) -> None:
-    for name, (inert, sentence) in wire.REFUSED.items():
-        value = getattr(fields, name)
-        # 1 == True in Python, and true is not a number of choices.
-        if value is not None and not any(value == v and type(value) is type(v) for v in inert):
-            raise invalid(name, sentence)
-
-
-def _parse_grammar(fields: wire.ChatBody, policy: Policy) -> pb.Grammar | None:
-    found = [parse_response_format(fields.response_format, policy)]
-    if bytes(fields.json_schema) != b"null":
-        found.append(parse_schema(fields.json_schema, "json_schema"))
-    if fields.grammar:
-        found.append(parse_gbnf(fields.grammar))
-    given = [grammar for grammar in found if grammar is not None]
-    if len(given) > 1:
-        raise invalid("response_format", "can't be combined with grammar or json_schema")
-    return given[0] if given else None
-
-
 def _parse_logprobs(fields: wire.ChatBody) -> pb.Logprobs | None:
     top = fields.top_logprobs
     if top is not None and not 0 <= top <= 20:
@@ -160,12 +140,3 @@ def _parse_reasoning(fields: wire.ChatBody) -> pb.Reasoning:
         nested = msgspec.json.decode(raw)
         effort = nested if isinstance(nested, str) else None
     return pb.Reasoning(budget_tokens=parse_budget(fields), effort=effort)
-
-
-def _parse_cache(fields: wire.ChatBody) -> pb.CachePolicy:
-    enabled = fields.cache_prompt
-    if enabled is None and (raw := (fields.extra_body or {}).get("cache_prompt")) is not None:
-        # Anything but a boolean is ignored here, by the reference.
-        enabled = {b"true": True, b"false": False}.get(bytes(raw))
-    session = fields.prompt_cache_key or fields.user or ""
-    return pb.CachePolicy(enabled=enabled, session_key=session)

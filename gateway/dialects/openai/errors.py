@@ -1,71 +1,7 @@
-"""OpenAI's error envelope: the status and type of every code.
-
-The only place where HTTP status codes of these routes are written. Statuses and types are those
-of the REST reference's error table. Pure.
-"""
+"""How OpenAI's routes say that something failed: the reference's envelope as it is. Pure."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from typing import Any, Final
+from gateway.dialects.envelope import FORMS, envelope, error
 
-import orjson
-
-from gateway.dialects.base import ErrorReply
-from shared.errors import CODES, ServiceError
-
-_INVALID: Final = "invalid_request_error"
-_SERVER: Final = "server_error"
-
-# Code → status and type.
-FORMS: Final[Mapping[str, tuple[int, str]]] = {
-    "invalid_request": (400, _INVALID),
-    "context_length_exceeded": (400, _INVALID),
-    "unsupported_tokenizer": (400, _INVALID),
-    "payload_too_large": (413, _INVALID),
-    "missing_api_key": (401, "missing_api_key"),
-    "invalid_api_key": (401, "invalid_api_key"),
-    "feature_disabled": (403, "feature_disabled"),
-    "not_found": (404, "not_found"),
-    "model_not_found": (404, "not_found"),
-    "method_not_allowed": (405, _INVALID),
-    "cancelled": (499, "cancelled"),
-    "not_implemented": (501, "not_implemented"),
-    "not_supported": (501, "not_supported_error"),
-    "server_busy": (503, "server_busy"),
-    "request_memory_budget_exceeded": (503, "request_memory_budget_exceeded"),
-    "model_loading": (503, "server_busy"),
-    "worker_unavailable": (503, _SERVER),
-    "store_unavailable": (503, _SERVER),
-    "watch_missing": (503, _SERVER),
-    "timeout": (504, "server_timeout"),
-    "out_of_vocabulary": (500, _SERVER),
-    "engine_failed": (500, _SERVER),
-    "internal": (500, _SERVER),
-}
-# The reference's `code` is null but for these, which clients branch on.
-_NAMED: Final = {"context_length_exceeded", "request_memory_budget_exceeded", "model_not_found"}
-
-assert FORMS.keys() == CODES.keys()
-
-
-def envelope(failure: ServiceError) -> dict[str, Any]:
-    """Return the object that stands under `error`."""
-    fields: dict[str, Any] = {
-        "message": failure.message,
-        "type": FORMS[failure.code][1],
-        "code": failure.code if failure.code in _NAMED else None,
-    }
-    if failure.param is not None:
-        fields["param"] = failure.param
-    return fields | failure.details
-
-
-def error(failure: ServiceError) -> ErrorReply:
-    """Return the HTTP answer."""
-    headers = {"Content-Type": "application/json"}
-    if failure.retry_after_s is not None:
-        headers["Retry-After"] = str(math.ceil(failure.retry_after_s))
-    status = FORMS[failure.code][0]
-    return ErrorReply(status, orjson.dumps({"error": envelope(failure)}), headers)
+__all__ = ["FORMS", "envelope", "error"]

@@ -12,12 +12,31 @@ import msgspec
 
 from gateway import body
 from gateway.dialects.base import Policy
-from gateway.dialects.grammar import parse_schema
+from gateway.dialects.grammar import parse_gbnf, parse_schema
+from gateway.dialects.openai import wire
+from gateway.dialects.sampling import invalid
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 
 _ANY: Final = msgspec.json.Decoder(Any)
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def parse_grammar(fields: wire.TextFields, policy: Policy) -> pb.Grammar | None:
+    """Return the one constraint a body asks for, if any.
+
+    Raises:
+        ServiceError: it is malformed, unsupported or too large, or there are several.
+    """
+    found = [parse_response_format(fields.response_format, policy)]
+    if bytes(fields.json_schema) != b"null":
+        found.append(parse_schema(fields.json_schema, "json_schema"))
+    if fields.grammar:
+        found.append(parse_gbnf(fields.grammar))
+    given = [grammar for grammar in found if grammar is not None]
+    if len(given) > 1:
+        raise invalid("response_format", "can't be combined with grammar or json_schema")
+    return given[0] if given else None
 
 
 def parse_response_format(

@@ -6,12 +6,12 @@ dialect's policy on fields it does not serve; the documentation is printed from 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import msgspec
 
 from gateway.dialects.sampling import SamplingFields
+from gateway.dialects.unserved import Ignored, Refused
 
 
 class TextPart(msgspec.Struct, tag_field="type", tag="text"):
@@ -116,37 +116,22 @@ class StreamOptions(msgspec.Struct):
     include_usage: bool | None = None
 
 
-class ChatBody(SamplingFields, kw_only=True):
-    """The body of a chat completion."""
+class TextFields(SamplingFields, kw_only=True):
+    """What chat and text completions have in common."""
 
-    messages: list[Message]
     model: str | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    logprobs: bool | None = None
-    top_logprobs: int | None = None
-    tools: list[msgspec.Raw] | None = None
-    tool_choice: Any = None
-    parallel_tool_calls: bool | None = None
     response_format: dict[str, msgspec.Raw] | None = None
     grammar: str | None = None
     json_schema: msgspec.Raw = msgspec.Raw(b"null")
-    chat_template_kwargs: dict[str, msgspec.Raw] | None = None
     extra_body: dict[str, msgspec.Raw] | None = None
-    reasoning_effort: str | None = None
-    continue_final_message: bool | None = None
-    add_generation_prompt: bool | None = None
     cache_prompt: bool | None = None
     prompt_cache_key: str | None = None
     user: str | None = None
-    # Looked at only to be refused: see REFUSED.
+    # Looked at only to be refused: see _REFUSED_EVERYWHERE.
     n: Any = None
     best_of: Any = None
-    modalities: Any = None
-    audio: Any = None
-    functions: Any = None
-    function_call: Any = None
-    web_search_options: Any = None
     guided_json: Any = None
     guided_regex: Any = None
     guided_choice: Any = None
@@ -155,36 +140,71 @@ class ChatBody(SamplingFields, kw_only=True):
     mirostat: Any = None
     dynatemp_range: Any = None
 
+    @property
+    def includes_usage(self) -> bool:
+        """Whether a stream ends with its usage."""
+        return bool(self.stream_options and self.stream_options.include_usage)
+
+
+class ChatBody(TextFields, kw_only=True):
+    """The body of a chat completion."""
+
+    messages: list[Message]
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+    tools: list[msgspec.Raw] | None = None
+    tool_choice: Any = None
+    parallel_tool_calls: bool | None = None
+    chat_template_kwargs: dict[str, msgspec.Raw] | None = None
+    reasoning_effort: str | None = None
+    continue_final_message: bool | None = None
+    add_generation_prompt: bool | None = None
+    # Looked at only to be refused: see REFUSED.
+    modalities: Any = None
+    audio: Any = None
+    functions: Any = None
+    function_call: Any = None
+    web_search_options: Any = None
+
+
+class CompletionBody(TextFields, kw_only=True):
+    """The body of a text completion."""
+
+    prompt: str
+    logprobs: int | None = None
+    # Looked at only to be refused: see COMPLETION_REFUSED.
+    suffix: Any = None
+    echo: Any = None
+
 
 # Known fields without effect here, and why that is right.
-IGNORED: Final[Mapping[str, str]] = {
-    "store": "nothing is kept of a chat completion",
+_IGNORED_EVERYWHERE: Final[Ignored] = {
+    "store": "nothing is kept of a completion",
     "metadata": "labels of the client's own",
     "service_tier": "there is one tier",
-    "safety_identifier": "not evaluated",
-    "verbosity": "a hint that local models do not read",
-    "prediction": "speeds an answer up and does not change it",
     "prompt_cache_retention": "the cache's own limits apply",
     "return_progress": "not part of this stream",
     "timings_per_token": "not part of this stream",
-    "reasoning_format": "set for the whole server",
-    "reasoning_in_content": "set for the whole server",
     "samplers": "the order of the samplers is fixed",
     "id_slot": "slots are assigned by the scheduler",
     "n_keep": "contexts are not shifted",
     "n_discard": "contexts are not shifted",
 }
+IGNORED: Final[Ignored] = {
+    **_IGNORED_EVERYWHERE,
+    "safety_identifier": "not evaluated",
+    "verbosity": "a hint that local models do not read",
+    "prediction": "speeds an answer up and does not change it",
+    "reasoning_format": "set for the whole server",
+    "reasoning_in_content": "set for the whole server",
+}
+COMPLETION_IGNORED: Final[Ignored] = _IGNORED_EVERYWHERE
 
 # Known fields that would change the answer and are not served: the values that ask for nothing,
 # and what to say to the others.
-REFUSED: Final[Mapping[str, tuple[tuple[Any, ...], str]]] = {
+_REFUSED_EVERYWHERE: Final[Refused] = {
     "n": ((1,), "must be 1: one choice is generated per request"),
     "best_of": ((1,), "must be 1: one choice is generated per request"),
-    "modalities": ((["text"], []), 'must be ["text"]: answers are text'),
-    "audio": ((), "is not supported: answers are text"),
-    "functions": (([],), "is not supported: use tools"),
-    "function_call": (("none", "auto"), "is not supported: use tool_choice"),
-    "web_search_options": ((), "is not supported: this server does not search"),
     "guided_json": ((), "is not supported: use response_format"),
     "guided_regex": ((), "is not supported: use response_format"),
     "guided_choice": ((), "is not supported: use response_format"),
@@ -192,4 +212,17 @@ REFUSED: Final[Mapping[str, tuple[tuple[Any, ...], str]]] = {
     "structured_outputs": ((), "is not supported: use response_format"),
     "mirostat": ((0,), "is not supported"),
     "dynatemp_range": ((0,), "is not supported"),
+}
+REFUSED: Final[Refused] = {
+    **_REFUSED_EVERYWHERE,
+    "modalities": ((["text"], []), 'must be ["text"]: answers are text'),
+    "audio": ((), "is not supported: answers are text"),
+    "functions": (([],), "is not supported: use tools"),
+    "function_call": (("none", "auto"), "is not supported: use tool_choice"),
+    "web_search_options": ((), "is not supported: this server does not search"),
+}
+COMPLETION_REFUSED: Final[Refused] = {
+    **_REFUSED_EVERYWHERE,
+    "suffix": (("",), "is not supported: use /infill"),
+    "echo": ((False,), "is not supported: the prompt is not repeated"),
 }

@@ -1,0 +1,16 @@
+"""What an OpenAI body says about the prompt cache. Pure."""
+
+from __future__ import annotations
+
+from gateway.dialects.openai import wire
+from shared.pb import text_pb2 as pb
+
+
+def parse_cache(fields: wire.TextFields) -> pb.CachePolicy:
+    """Return whether to use the prompt cache, and whose entries."""
+    enabled = fields.cache_prompt
+    if enabled is None and (raw := (fields.extra_body or {}).get("cache_prompt")) is not None:
+        # Anything but a boolean is ignored here, by the reference.
+        enabled = {b"true": True, b"false": False}.get(bytes(raw))
+    session = fields.prompt_cache_key or fields.user or ""
+    return pb.CachePolicy(enabled=enabled, session_key=session)

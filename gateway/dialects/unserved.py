@@ -1,0 +1,32 @@
+"""Fields that a dialect knows and does not serve.
+
+What would change the answer is refused by name, what would not is ignored; each dialect lists
+both in its wire file, and the documentation is printed from there. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from gateway.dialects.sampling import invalid
+
+# Field → why ignoring it is right.
+Ignored = Mapping[str, str]
+# Field → the values that ask for nothing, and what to say to the others. Null asks for nothing.
+Refused = Mapping[str, tuple[tuple[Any, ...], str]]
+
+
+def refuse_unserved(fields: msgspec.Struct, refused: Refused) -> None:
+    """Refuse the first field that asks for what is not served.
+
+    Raises:
+        ServiceError: `invalid_request`, naming the field.
+    """
+    for name, (inert, sentence) in refused.items():
+        value = getattr(fields, name)
+        # 1 == True in Python, and true is not a number of choices.
+        if value is not None and not any(value == v and type(value) is type(v) for v in inert):
+            raise invalid(name, sentence)
