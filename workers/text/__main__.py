@@ -6,22 +6,20 @@ engine thread and serves until it is told to stop, its supervisor is gone, or a 
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import logging
-import os
 import secrets
 import sys
 from pathlib import Path
 
-from shared import lifecycle, logs, rundir
-from shared.config import ConfigError, add_arguments, resolve
-from shared.fleet import Fleet, WorkerEntry, load_fleet
+from shared import lifecycle
+from shared.config import ConfigError
 from shared.pb import text_pb2_grpc
 from shared.rpc import WorkerServer
-from shared.settings import GatewaySettings, TextSettings
-from workers import runtime
+from shared.settings import TextSettings
+from workers import hub, runtime
+from workers import place as places
 from workers.text import model as models
 from workers.text.command import Stop
 from workers.text.engine import Engine, Frames, Parts
@@ -38,7 +36,6 @@ from workers.text.service import Ready, TextService
 log = logging.getLogger("worker")
 
 MIN_SLOT_CONTEXT_TOKENS = 512
-_LOCK_TIMEOUT_S = 5.0
 _FLUSH_S = 0.3
 _DEFAULT_SHARE = 0.6
 
@@ -46,10 +43,10 @@ _DEFAULT_SHARE = 0.6
 class Worker:
     """The parts of one process and how they end. Lives on the event loop."""
 
-    def __init__(self, settings: TextSettings, entry: WorkerEntry, folder: Path, address: str):
-        self._settings = settings
-        self._entry = entry
-        self._folder = folder
+    def __init__(self, place: places.Place) -> None:
+        self._settings: TextSettings = place.settings
+        self._entry = entry = place.entry
+        self._folder = place.folder
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
         self._exit_code = 0
@@ -57,7 +54,7 @@ class Worker:
         log.info("computing on %s, %d MB", self._device.name, self._device.memory_bytes >> 20)
         self._engine = Engine(self._load, self)
         self._service = TextService(self._engine, secrets.token_hex(8))
-        self._server = WorkerServer(address, "mlxcel.v1.Text")
+        self._server = WorkerServer(place.address, "mlxcel.v1.Text")
         text_pb2_grpc.add_TextServicer_to_server(self._service, self._server.server)
 
     async def run(self) -> int:
@@ -79,7 +76,9 @@ class Worker:
 
     def _load(self) -> Parts:
         settings = self._settings
-        path = models.locate(settings.model, self._folder, settings)
+        path = hub.locate(
+            settings.model, self._folder, revision=settings.revision, offline=settings.offline
+        )
         model = models.load(path, settings)
         budget = plan_budget(
             self._device.memory_bytes, model.weight_bytes, settings.request_memory_budget
@@ -211,62 +210,14 @@ def check(settings: TextSettings, folder: Path) -> None:
     read_template(settings, folder)
 
 
-def lock_address(address: str) -> None:
-    """Make sure that no other process listens on a unix socket path.
-
-    Raises:
-        PermanentError: one does.
-    """
-    if not address.startswith("unix:"):
-        return
-    path = Path(address.removeprefix("unix:"))
-    if not rundir.Lock(path.with_suffix(".lock")).acquire(_LOCK_TIMEOUT_S):
-        raise lifecycle.PermanentError(
-            f"another worker serves {path}; stop the server that runs on this port"
-        )
-
-
-def parse_arguments(argv: list[str]) -> argparse.Namespace:
-    """Return the command line."""
-    parser = argparse.ArgumentParser(prog="python -m workers.text", description=__doc__)
-    parser.add_argument("--config", type=Path, required=True, help="fleet file")
-    parser.add_argument("--name", default="text", help="which worker of the fleet to be")
-    parser.add_argument("--replica", type=int, default=0, help="which of its replicas")
-    add_arguments(parser, (TextSettings,))
-    return parser.parse_args(argv)
-
-
-def read_fleet(arguments: argparse.Namespace) -> tuple[Fleet, WorkerEntry, TextSettings, str]:
-    """Return this worker's place in the fleet, its settings and its address."""
-    fleet = load_fleet(arguments.config)
-    entry = fleet.worker(arguments.name)
-    settings = resolve(TextSettings, arguments, os.environ, entry.options, entry.name)
-    none = argparse.Namespace()
-    port = resolve(GatewaySettings, none, os.environ, fleet.gateway, "gateway").port
-    addresses = entry.addresses(rundir.open_run_directory(port))
-    if not 0 <= arguments.replica < len(addresses):
-        raise ConfigError(f"--replica: {entry.name} has {len(addresses)} replicas")
-    return fleet, entry, settings, addresses[arguments.replica]
-
-
-async def _serve(fleet: Fleet, entry: WorkerEntry, settings: TextSettings, address: str) -> int:
-    return await Worker(settings, entry, fleet.folder, address).run()
+async def _serve(place: places.Place) -> int:
+    return await Worker(place).run()
 
 
 def main() -> None:
     """Run the process."""
-    arguments = parse_arguments(sys.argv[1:])
-    try:
-        fleet, entry, settings, address = read_fleet(arguments)
-        logs.set_up(entry.name, settings.log_level)
-        check(settings, fleet.folder)
-        lock_address(address)
-    except (ConfigError, rundir.RunDirectoryError, lifecycle.PermanentError) as failure:
-        lifecycle.exit_permanently(str(failure))
-    code = asyncio.run(_serve(fleet, entry, settings, address))
-    # A thread that still computes must not hold the process up.
-    logging.shutdown()
-    os._exit(code)
+    place = places.take("workers.text", {"text": TextSettings}, sys.argv[1:], check)
+    places.leave(asyncio.run(_serve(place)))
 
 
 if __name__ == "__main__":

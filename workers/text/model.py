@@ -1,6 +1,6 @@
 """The loaded model: weights, tokenizer, and what both say about themselves.
 
-Owns finding and loading a checkpoint through mlx-lm, the forward pass, and the model card. Loaded
+Owns loading a checkpoint through mlx-lm, the forward pass, and the model card. Loaded
 and run on the engine thread; the tokenizer side is used by the render thread.
 """
 
@@ -21,7 +21,6 @@ from mlx.utils import tree_flatten
 from mlx_lm.models.cache import KVCache, make_prompt_cache
 from mlx_lm.utils import get_total_parameters, load_model, load_tokenizer
 
-from shared import model_folder
 from shared.lifecycle import PermanentError
 from shared.pb import worker_pb2
 from shared.settings import TextSettings
@@ -32,8 +31,6 @@ log = logging.getLogger(__name__)
 
 # Families say nothing about their context: assume what most small models were trained for.
 _UNKNOWN_CONTEXT_TOKENS = 4096
-# What hub snapshots of a model need: weights, configuration, tokenizer, template.
-_HUB_PATTERNS = ["*.json", "*.safetensors", "*.txt", "*.model", "*.tiktoken", "*.jinja", "*.py"]
 
 
 @dataclass(frozen=True)
@@ -75,37 +72,6 @@ class TextModel:
         Shape: [rows, vocabulary].
         """
         return self.network(tokens, cache=cache)[:, -1]
-
-
-def locate(model: str, folder: Path, settings: TextSettings) -> Path:
-    """Return the folder of a model given as a folder or as owner/name.
-
-    Args:
-        folder: where a relative folder starts.
-
-    Raises:
-        PermanentError: it is not to be had.
-    """
-    found = model_folder.find(model, folder)
-    return found or model_folder.check(_download(model, settings))
-
-
-def _download(name: str, settings: TextSettings) -> Path:
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
-
-    log.info("looking for %s on the Hugging Face hub", name)
-    try:
-        found = snapshot_download(
-            name,
-            revision=settings.revision or None,
-            allow_patterns=_HUB_PATTERNS,
-            local_files_only=settings.offline,
-        )
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as failure:
-        reason = str(failure).strip().splitlines()[0]
-        raise PermanentError(f"model {name}: no such folder, and the hub says: {reason}") from None
-    return Path(found)
 
 
 def load(path: Path, settings: TextSettings) -> TextModel:

@@ -1,0 +1,284 @@
+"""A lane: calls that wait for one model, and the one thread that runs it.
+
+For every kind of worker that answers each call by itself. The lane owns the thread, the bound on
+calls, their order (class, then arrival) and their end; the model decides what one step does, and
+for which of the calls that wait. Between two steps the lane looks at what has arrived, and drops
+calls whose client is gone or whose time is up. A step that raises ends the lane: MLX's state is
+unknown then, and a new process is the only safe place to go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Generic, Protocol, TypeVar
+
+from shared.errors import ServiceError
+from shared.pb import common_pb2 as common
+from shared.pb import worker_pb2
+from workers import runtime
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+J = TypeVar("J", bound="Job[Any]")
+M = TypeVar("M", bound="Model[Any]")
+
+_IDLE_WAIT_S = 0.5
+# A call that has not been served for this long is ordered as one class higher, so that low never
+# starves: the gateway's rule for text.
+_AGING_S = 30.0
+
+
+class Job(Generic[T]):
+    """One call on its way through the lane. Made on the event loop; a kind adds its own fields.
+
+    Args:
+        priority: its class.
+        arrival_ns: when the gateway first saw it; orders calls of one class.
+        timeout_s: after which nobody waits any more; None for never.
+
+    Attributes:
+        begun: whether the model has done anything for it.
+        ended: whether it is answered, failed, or its client is gone.
+        finished: whether it ended with an answer.
+        failed: whether it ended with an error.
+    """
+
+    def __init__(
+        self, priority: common.Priority.ValueType, arrival_ns: int, timeout_s: float | None
+    ) -> None:
+        now_s = time.monotonic()
+        self.priority = priority or common.PRIORITY_NORMAL
+        self.arrival_ns = arrival_ns
+        self.deadline_s = now_s + timeout_s if timeout_s is not None else float("inf")
+        self.begun = False
+        self.ended = False
+        self.finished = False
+        self.failed = False
+        self._served_s = now_s
+        self._loop = asyncio.get_running_loop()
+        self.answer: asyncio.Future[T] = self._loop.create_future()
+
+    def rank(self, now_s: float) -> tuple[int, int]:
+        """Return its place in the order of service; smaller goes first."""
+        promotions = int((now_s - self._served_s) / _AGING_S)
+        return (max(self.priority - promotions, common.PRIORITY_HIGH), self.arrival_ns)
+
+    def serve(self) -> None:
+        """Note that the model does something for it now. On the lane's thread."""
+        self.begun = True
+        self._served_s = time.monotonic()
+
+    def finish(self, result: T) -> None:
+        """Answer the call. On the lane's thread."""
+        self.ended = self.finished = True
+        self._loop.call_soon_threadsafe(_settle, self.answer, result, None)
+
+    def fail(self, error: ServiceError) -> None:
+        """End the call with an error. On the lane's thread."""
+        self.ended = self.failed = True
+        self._loop.call_soon_threadsafe(_settle, self.answer, None, error)
+
+
+class Model(Protocol[J]):
+    """What a lane runs.
+
+    Attributes:
+        card: what it is; its `queue_limit` is the lane's own.
+    """
+
+    card: worker_pb2.ModelCard
+
+    def step(self, jobs: Sequence[J]) -> None:
+        """Do one bounded piece of work: serve some jobs, finish or fail those that are done.
+
+        Args:
+            jobs: those that wait, at least one, first served first. It need not do what they
+                ask in that order, nor for one at a time.
+
+        Raises:
+            Exception: the model can't go on.
+        """
+
+
+class Listener(Protocol):
+    """Who hears from the lane. Every method is called on its thread."""
+
+    def ready(self) -> None:
+        """The model is loaded; calls are taken."""
+
+    def worked(self) -> None:
+        """The load has changed."""
+
+    def ended(self, failure: BaseException | None) -> None:
+        """The thread is about to end; with what ended it, unless it was told to stop."""
+
+
+class Lane(Generic[M, J]):
+    """Runs calls on one model.
+
+    Args:
+        load: makes the model; called on the lane's thread.
+        limit: calls that may be here, those being prepared included.
+
+    Attributes:
+        listener: set before the thread is started.
+        steps: number of steps done.
+        counters: since the start; they only grow.
+    """
+
+    listener: Listener
+
+    def __init__(self, load: Callable[[], M], limit: int) -> None:
+        self._load = load
+        self._limit = max(1, limit)
+        self._held = 0
+        self._inbox: queue.SimpleQueue[J | None] = queue.SimpleQueue()
+        self._jobs: list[J] = []
+        self._model: M | None = None
+        self._alive_s = time.monotonic()
+        self._has_worked = False
+        self.steps = 0
+        self.counters = worker_pb2.Counters()
+        self.thread = threading.Thread(target=self._run, name="lane", daemon=True)
+
+    # ------------------------------------------------------ on the event loop
+
+    @property
+    def model(self) -> M:
+        """The loaded model.
+
+        Raises:
+            ServiceError: `model_loading`.
+        """
+        if self._model is None:
+            raise ServiceError("model_loading", "The model is still loading.", retry_after_s=1.0)
+        return self._model
+
+    @contextmanager
+    def admit(self) -> Iterator[M]:
+        """Hold a place in the lane while a call is prepared and run.
+
+        Raises:
+            ServiceError: every place is taken, or the model is still loading.
+        """
+        model = self.model
+        if self._held >= self._limit:
+            raise ServiceError(
+                "server_busy", "All slots are busy. Please try again later.", retry_after_s=1.0
+            )
+        self._held += 1
+        try:
+            yield model
+        finally:
+            self._held -= 1
+
+    async def run(self, job: J) -> Any:
+        """Return what the model makes of a job; cancelling the caller takes it out.
+
+        Raises:
+            ServiceError: it failed, or its time was up.
+        """
+        self._inbox.put(job)
+        try:
+            return await job.answer
+        finally:
+            job.ended = True
+
+    def stop(self) -> None:
+        """End the thread after the step that runs."""
+        self._inbox.put(None)
+
+    def step_age_s(self) -> float | None:
+        """Return the seconds since the lane last did something; None while loading."""
+        return time.monotonic() - self._alive_s if self._model is not None else None
+
+    def load(self) -> tuple[int, int]:
+        """Return the number of calls that the model has begun, and of those that wait."""
+        begun = sum(job.begun for job in list(self._jobs))
+        return begun, max(0, self._held - begun)
+
+    # ------------------------------------------------------ on the own thread
+
+    def _run(self) -> None:
+        failure: BaseException | None = None
+        try:
+            self._model = self._load()
+            self._alive_s = time.monotonic()
+            self.listener.ready()
+            while self._receive():
+                self._step(self._model)
+        # The rim of the thread: whatever happened, nobody may be left waiting.
+        except BaseException as caught:
+            failure = caught
+            if self._model is not None:
+                log.exception("step %d failed", self.steps + 1)
+                self._fail_all()
+        self.listener.ended(failure)
+
+    def _receive(self) -> bool:
+        """Take in what has arrived; wait when there is nothing to do. False: told to stop."""
+        wait = not self._jobs
+        while True:
+            try:
+                job = self._inbox.get(wait, _IDLE_WAIT_S if wait else None)
+            except queue.Empty:
+                self._alive_s = time.monotonic()
+                if wait and self._has_worked:
+                    self._has_worked = False
+                    runtime.release_memory()
+                return True
+            if job is None:
+                return False
+            self._jobs.append(job)
+            wait = False
+
+    def _step(self, model: M) -> None:
+        now_s = time.monotonic()
+        for job in self._jobs:
+            if not job.ended and now_s > job.deadline_s:
+                job.fail(ServiceError("timeout", "The request took too long."))
+        if waiting := sorted(self._open(), key=lambda job: job.rank(now_s)):
+            self._has_worked = True
+            model.step(waiting)
+            self.steps += 1
+        if any(job.ended for job in self._jobs):
+            self._count()
+            self._jobs = self._open()
+            self.listener.worked()
+        self._alive_s = time.monotonic()
+
+    def _count(self) -> None:
+        """Count the jobs that have ended."""
+        counters = self.counters
+        for job in self._jobs:
+            if job.ended:
+                counters.sequences_started += job.begun
+                counters.failed += job.failed
+                counters.sequences_completed += job.finished
+                counters.cancelled += not (job.failed or job.finished)
+
+    def _open(self) -> list[J]:
+        return [job for job in self._jobs if not job.ended]
+
+    def _fail_all(self) -> None:
+        while not self._inbox.empty():
+            if (job := self._inbox.get()) is not None:
+                self._jobs.append(job)
+        for job in self._open():
+            job.fail(ServiceError("engine_failed", "The model failed while it was computing."))
+
+
+def _settle(answer: asyncio.Future[Any], result: Any, error: ServiceError | None) -> None:
+    if answer.done():
+        return
+    if error is None:
+        answer.set_result(result)
+    else:
+        answer.set_exception(error)
