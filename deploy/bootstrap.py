@@ -2,7 +2,7 @@
 
 Runs on the system's own Python with nothing but the standard library. What is installed is
 written down in a stamp beside the interpreter, with a hash of the files it came from, so that
-a second call takes no time. Owns `.venv` and, on Debian as root, two system packages; it
+a second call takes no time. Owns `.venv` and, on Debian as root, a few system packages; it
 installs no models (deploy/starter.py) and starts no process.
 """
 
@@ -26,6 +26,8 @@ from deploy import openblas
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 _SOURCES: Final = ("pyproject.toml", "constraints.txt")
+# The program, and Debian's package of it.
+_REDIS: Final = "redis-server"
 
 
 class SetUpError(Exception):
@@ -99,6 +101,8 @@ def set_up(root: Path, extras: Sequence[str]) -> None:
             _create(venv)
         stamp_path.unlink(missing_ok=True)
         _install_openblas()
+        if "dev" in extras:
+            _install_redis()
         _install_packages(root, venv, extras)
         done = dataclasses.replace(wanted, extras=tuple(extras))
         stamp_path.write_text(json.dumps(dataclasses.asdict(done)), encoding="utf-8")
@@ -141,6 +145,15 @@ def _install_openblas() -> None:
             f"WARNING: going on without OpenBLAS, generation will be slow. "
             f"Later: apt-get install {openblas.DEBIAN_PACKAGE} (as root)"
         )
+
+
+def _install_redis() -> None:
+    """Get the server that the tests of shared state run against, where it can be had."""
+    if shutil.which(_REDIS) is not None:
+        return
+    _say(f"Installing {_REDIS}: some tests need one")
+    if not _install_debian_package(_REDIS):
+        _say(f"WARNING: without {_REDIS} the test run will name the tests it could not do")
 
 
 def _install_debian_package(name: str) -> bool:

@@ -16,6 +16,7 @@ import uvloop
 
 from gateway.auth import Keys
 from gateway.server import Start, serve
+from gateway.state.archive import check_address
 from shared import lifecycle, logs, rundir
 from shared.config import ConfigError, add_arguments, resolve
 from shared.fleet import load_fleet
@@ -49,6 +50,7 @@ def read_start(arguments: list[str]) -> Start:
     settings = resolve(GatewaySettings, namespace, os.environ, fleet.gateway, "gateway")
     if settings.sse_ping_interval_s == 0:
         raise ConfigError("--sse-ping-interval: must be at least 1, or -1 for never")
+    check_address(settings.store)
     keys = Keys(settings.api_key, [fleet.folder / name for name in settings.api_key_file])
     folder = rundir.open_run_directory(settings.port)
     return Start(settings, keys, [(entry, entry.addresses(folder)) for entry in fleet.workers])

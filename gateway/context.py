@@ -11,6 +11,7 @@ from gateway.auth import Keys
 from gateway.dialects.base import Policy
 from gateway.generate import Generator
 from gateway.registry import Registry
+from gateway.state.archive import Archive
 from shared.settings import GatewaySettings
 
 
@@ -26,6 +27,7 @@ class Context:
     keys: Keys
     registry: Registry
     generator: Generator
+    archive: Archive
     patience_s: float = 10.0
 
     @property

@@ -22,6 +22,7 @@ from gateway.auth import Keys
 from gateway.context import Context
 from gateway.generate import Generator
 from gateway.registry import Registry
+from gateway.state.archive import open_archive
 from shared import lifecycle
 from shared.errors import ServiceError
 from shared.fleet import WorkerEntry
@@ -53,7 +54,8 @@ def make_context(start: Start) -> Context:
         strict_model=settings.strict_model,
         now_s=time.monotonic,
     )
-    return Context(settings, start.keys, registry, Generator(settings.timeout_s))
+    generator = Generator(settings.timeout_s)
+    return Context(settings, start.keys, registry, generator, open_archive(settings))
 
 
 async def serve(start: Start) -> None:
@@ -107,6 +109,7 @@ async def stop(runner: web.AppRunner, context: Context) -> None:
     await context.generator.drain(_GRACE_S)
     await runner.cleanup()
     await context.registry.stop()
+    await context.archive.close()
 
 
 class Pulse:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shared.config import setting
-from shared.settings.value import parse_bytes, parse_keys
+from shared.settings.value import parse_bytes, parse_bytes_or_none, parse_keys
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,58 @@ class GatewaySettings:
         "Serve response_format json_object, which is answered 400 otherwise.",
         flags=("--json-object",),
         env=("MLXCEL_JSON_OBJECT",),
+    )
+    store: str = setting(
+        "memory",
+        "Where stored responses and conversations are kept: memory, or the address of a Redis "
+        "server such as redis://127.0.0.1:6379/0, which several gateways may share.",
+        flags=("--store",),
+        env=("MLXCEL_STORE",),
+        secret=True,
+    )
+    responses_store_max_entries: int = setting(
+        1024,
+        "Stored responses; the longest unused ones go first. 0 turns storing off.",
+        flags=("--responses-store-max-entries",),
+        env=("LLAMA_ARG_RESPONSES_STORE_MAX_ENTRIES",),
+        unit="entries",
+    )
+    responses_store_ttl_s: int = setting(
+        3600,
+        "Time after its last use at which a stored response goes; 0: never for its age.",
+        flags=("--responses-store-ttl-secs",),
+        env=("LLAMA_ARG_RESPONSES_STORE_TTL_SECS",),
+        unit="s",
+    )
+    responses_store_max_bytes: int = setting(
+        256 * 1024**2,
+        "Size of all stored responses together. 0 turns storing off.",
+        flags=("--responses-store-max-bytes",),
+        env=("MLXCEL_RESPONSES_STORE_MAX_BYTES",),
+        unit="bytes",
+        parse=parse_bytes_or_none,
+    )
+    conversation_store_max_entries: int = setting(
+        256,
+        "Stored conversations; the longest unused ones go first. 0 turns them off.",
+        flags=("--conversation-store-max-entries",),
+        env=("LLAMA_ARG_CONVERSATION_STORE_MAX_ENTRIES",),
+        unit="entries",
+    )
+    conversation_store_ttl_s: int = setting(
+        3600,
+        "Time after its last use at which a conversation goes; 0: never for its age.",
+        flags=("--conversation-store-ttl-secs",),
+        env=("LLAMA_ARG_CONVERSATION_STORE_TTL_SECS",),
+        unit="s",
+    )
+    conversation_store_max_bytes: int = setting(
+        64 * 1024**2,
+        "Size of all stored conversations together. 0 turns them off.",
+        flags=("--conversation-store-max-bytes",),
+        env=("MLXCEL_CONVERSATION_STORE_MAX_BYTES",),
+        unit="bytes",
+        parse=parse_bytes_or_none,
     )
     log_level: str = setting(
         "info",

@@ -12,13 +12,22 @@ def parse_bytes(text: str) -> int:
     Raises:
         ValueError: not a positive size.
     """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", text, re.IGNORECASE)
-    if match is None:
-        raise ValueError(f"{text!r} is not a size such as 12G or 512M")
-    size = int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
+    size = parse_bytes_or_none(text)
     if size <= 0:
         raise ValueError(f"{text!r} is not a positive size")
     return size
+
+
+def parse_bytes_or_none(text: str) -> int:
+    """Return the bytes of a size that may be 0.
+
+    Raises:
+        ValueError: not a size.
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", text, re.IGNORECASE)
+    if match is None:
+        raise ValueError(f"{text!r} is not a size such as 12G or 512M")
+    return int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
 
 
 def parse_keys(text: str) -> tuple[str, ...]:

@@ -1,0 +1,1 @@
+"""State that outlives a request: stored responses and conversations, in memory or in Redis."""

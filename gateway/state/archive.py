@@ -1,0 +1,183 @@
+"""What is kept of the Responses API: responses by id, and the items of conversations.
+
+Owns how a record is written and what a caller is told when something is not there, is switched
+off or can't be reached; where the bytes are is a store's business. A record holds every item the
+next turn begins with, so that a chain outlives the responses it came from. Runs on the gateway's
+event loop.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Final, TypeVar
+
+import msgspec
+from redis.asyncio.connection import parse_url
+
+from gateway.state.memory import MemoryStore
+from gateway.state.redis_store import SCHEMES, RedisStore
+from gateway.state.store import Limits, Store
+from shared.config import ConfigError
+from shared.errors import ServiceError
+from shared.settings import GatewaySettings
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class Record(msgspec.Struct):
+    """A stored response.
+
+    Attributes:
+        response: the object clients see.
+        items: of input and output, in order: what a following request begins with.
+    """
+
+    response: msgspec.Raw
+    items: list[msgspec.Raw]
+
+
+_RECORD: Final = msgspec.json.Decoder(Record)
+_TURN: Final = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+class Archive:
+    """Responses and conversations.
+
+    Args:
+        responses, conversations: None where keeping them is switched off.
+    """
+
+    def __init__(self, responses: Store | None, conversations: Store | None) -> None:
+        self._responses = responses
+        self._conversations = conversations
+
+    async def find(self, response_id: str) -> Record | None:
+        """Return a stored response.
+
+        Raises:
+            ServiceError: `store_unavailable`, or `invalid_request` when nothing is stored here.
+        """
+        value = await self._require_responses().get(response_id)
+        return None if value is None else _read(_RECORD, value)
+
+    async def save(self, response_id: str, record: Record) -> None:
+        """Keep a response, or say in the log why that failed: the answer is there all the same."""
+        if self._responses is None:
+            return
+        try:
+            kept = await self._responses.put(response_id, msgspec.json.encode(record))
+        except ServiceError as failure:
+            log.warning("%s is not stored: %s", response_id, failure.code)
+        else:
+            if not kept:
+                log.warning("%s is not stored: it is larger than the store", response_id)
+
+    async def replace(self, response_id: str, response: bytes, items: list[msgspec.Raw]) -> None:
+        """Change the object clients see of a stored response.
+
+        Raises:
+            ServiceError: `store_unavailable`.
+        """
+        record = Record(msgspec.Raw(response), items)
+        await self._require_responses().put(response_id, msgspec.json.encode(record))
+
+    async def delete(self, response_id: str) -> bool:
+        """Forget a response; return whether it was stored.
+
+        Raises:
+            ServiceError: `store_unavailable`, or `invalid_request` when nothing is stored here.
+        """
+        return await self._require_responses().delete(response_id)
+
+    async def read_conversation(self, name: str) -> list[msgspec.Raw]:
+        """Return the items of a conversation; a new name is an empty one.
+
+        Raises:
+            ServiceError: `store_unavailable`, or `invalid_request` when none are kept here.
+        """
+        if self._conversations is None:
+            raise ServiceError(
+                "invalid_request",
+                "Conversations are not stored on this server: --conversation-store-max-entries "
+                "or --conversation-store-max-bytes is 0.",
+                "conversation",
+            )
+        turns = (await self._conversations.get(name) or b"").splitlines()
+        return [item for turn in turns for item in _read(_TURN, turn)]
+
+    async def extend_conversation(self, name: str, items: Sequence[msgspec.Raw]) -> None:
+        """Add a turn's items to a conversation, or say in the log why that failed."""
+        if self._conversations is None:
+            return
+        turn = msgspec.json.format(msgspec.json.encode(items), indent=-1)
+        try:
+            kept = await self._conversations.append(name, turn + b"\n")
+        except ServiceError as failure:
+            log.warning("a turn is missing from its conversation: %s", failure.code)
+        else:
+            if not kept:
+                log.warning("a turn is missing from its conversation: that is too large")
+
+    async def close(self) -> None:
+        """Let go of the stores."""
+        for store in (self._responses, self._conversations):
+            if store is not None:
+                await store.close()
+
+    def _require_responses(self) -> Store:
+        if self._responses is None:
+            raise ServiceError(
+                "invalid_request",
+                "Responses are not stored on this server: --responses-store-max-entries or "
+                "--responses-store-max-bytes is 0.",
+            )
+        return self._responses
+
+
+def _read(decoder: msgspec.json.Decoder[T], value: bytes) -> T:
+    try:
+        return decoder.decode(value)
+    except msgspec.DecodeError as failure:
+        raise ServiceError("store_unavailable", "What is stored can't be read.") from failure
+
+
+def open_archive(settings: GatewaySettings) -> Archive:
+    """Return the archive that the settings describe; connects to nothing yet."""
+    responses = Limits(
+        settings.responses_store_max_entries,
+        settings.responses_store_max_bytes,
+        settings.responses_store_ttl_s,
+    )
+    conversations = Limits(
+        settings.conversation_store_max_entries,
+        settings.conversation_store_max_bytes,
+        settings.conversation_store_ttl_s,
+    )
+    return Archive(
+        _open(settings.store, "responses", responses),
+        _open(settings.store, "conversations", conversations),
+    )
+
+
+def check_address(address: str) -> None:
+    """Refuse an address that names no store.
+
+    Raises:
+        ConfigError: in one line, without the address: it may hold a password.
+    """
+    if address == "memory":
+        return
+    if not address.startswith(SCHEMES):
+        raise ConfigError(f"--store: must be memory, or begin with one of {', '.join(SCHEMES)}")
+    try:
+        parse_url(address)
+    except ValueError:
+        raise ConfigError("--store: is not the address of a Redis server") from None
+
+
+def _open(address: str, name: str, limits: Limits) -> Store | None:
+    if limits.is_off:
+        return None
+    return MemoryStore(limits) if address == "memory" else RedisStore(name, address, limits)
