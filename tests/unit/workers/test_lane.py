@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from shared.errors import ServiceError
 from shared.pb import common_pb2 as common
 from shared.pb import worker_pb2
+from tests.client import until
 from workers.lane import Job, Lane
 
 LOW, NORMAL, HIGH = common.PRIORITY_LOW, common.PRIORITY_NORMAL, common.PRIORITY_HIGH
@@ -82,8 +84,7 @@ async def lane():
 async def begin(lane, *jobs):
     """Put jobs in, and wait until the lane has looked at them all or is busy with the first."""
     tasks = [asyncio.create_task(lane.run(job)) for job in jobs]
-    while not lane.model.seen:
-        await asyncio.sleep(0.001)
+    await until(lambda: lane.model.seen)
     return tasks
 
 
@@ -116,9 +117,11 @@ async def test_waiting_promotes_a_class():
 
 
 async def test_one_call_too_many_is_refused_and_the_next_after_the_burst_is_not(lane):
-    with lane.admit(), lane.admit(), lane.admit(), lane.admit():
-        with pytest.raises(ServiceError, match="All slots are busy") as caught, lane.admit():
-            pass
+    with contextlib.ExitStack() as places:
+        for _ in range(4):
+            places.enter_context(lane.admit())
+        with pytest.raises(ServiceError, match="All slots are busy") as caught:
+            places.enter_context(lane.admit())
     assert caught.value.code == "server_busy"
     with lane.admit() as model:
         assert model is lane.model
@@ -127,6 +130,7 @@ async def test_one_call_too_many_is_refused_and_the_next_after_the_burst_is_not(
 async def test_a_cancelled_call_is_not_served_any_more(lane):
     first, second = await begin(lane, Errand("first"), Errand("gone", steps=5))
     second.cancel()
+    await asyncio.wait([second])
     lane.model.permits.release(100)
     await first
     assert await lane.run(Errand("next")) == "next is done"
