@@ -42,6 +42,11 @@ class Completion:
         """Return the text of all blocks of a kind."""
         return "".join(block.text for block in self.blocks if block.start.kind == kind)
 
+    @property
+    def whole_text(self) -> str:
+        """The text of all blocks, whatever their kind."""
+        return "".join(block.text for block in self.blocks)
+
     def tool_calls(self) -> list[Block]:
         """Return the tool-call blocks."""
         return [b for b in self.blocks if b.start.kind == pb.BlockStart.KIND_TOOL_CALL]

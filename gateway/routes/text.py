@@ -16,9 +16,9 @@ from aiohttp import web
 from gateway.body import read_body, unknown_keys
 from gateway.context import CONTEXT, Context
 from gateway.dialects.base import Feed, MediaRef, P, Stamp, TextDialect
-from gateway.dialects.openai import chat
+from gateway.dialects.openai import chat, completions
 from gateway.fold import Item, fold
-from gateway.routes.route import Handler, Route
+from gateway.routes.route import Route
 from gateway.sse import EventStream
 from gateway.worker import TextWorker
 from shared.errors import ServiceError, to_message
@@ -38,18 +38,19 @@ _KINDS: Final = {
 
 def routes() -> list[Route]:
     """Return the routes of this module."""
-    complete = _handler(chat)
     return [
-        Route("POST", "/v1/chat/completions", complete, chat),
-        Route("POST", "/chat/completions", complete, chat),
+        *_generating(chat, "/v1/chat/completions", "/chat/completions"),
+        *_generating(completions, "/v1/completions"),
     ]
 
 
-def _handler(dialect: TextDialect[P]) -> Handler:
+def _generating(dialect: TextDialect[P], *paths: str) -> list[Route]:
+    """Return routes that generate text in a dialect."""
+
     async def complete(request: web.Request) -> web.StreamResponse:
         return await _complete(request, dialect)
 
-    return complete
+    return [Route("POST", path, complete, dialect) for path in paths]
 
 
 async def _complete(request: web.Request, dialect: TextDialect[P]) -> web.StreamResponse:

@@ -94,8 +94,14 @@ class Prompter:
         # A template writes its own begin-of-sequence token; raw text gets the tokenizer's, unless
         # it begins with it: many clients send what a template gave.
         begun = bool(self._tokenizer.bos_token) and text.startswith(self._tokenizer.bos_token)
-        special = request.WhichOneof("prompt") == "text" and not begun
-        return list(self._tokenizer.encode(text, add_special_tokens=special))
+        raw = request.WhichOneof("prompt") == "text"
+        ids = list(self._tokenizer.encode(text, add_special_tokens=raw and not begun))
+        return ids if ids or not raw else self._beginning()
+
+    def _beginning(self) -> list[int]:
+        """Return what an empty text begins with: a model can't go on from no token at all."""
+        tokens = (self._tokenizer.bos_token_id, self._tokenizer.eos_token_id)
+        return [token for token in tokens if token is not None][:1]
 
     def namespace(self, request: pb.GenerateRequest) -> bytes:
         """Return what two requests must share, besides tokens, to share keys and values.

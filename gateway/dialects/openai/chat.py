@@ -79,7 +79,7 @@ def renderer(parsed: Parsed, model: str) -> Feed:
 
 def body(parsed: Parsed, model: str, completion: Completion) -> bytes:
     """Return the answer of a request that does not stream."""
-    reason = chunk.finish_reason(completion.finished.reason, bool(completion.tool_calls()))
+    reason = chunk.finish_reason(completion.finished.reason, called=bool(completion.tool_calls()))
     logprobs = chunk.logprobs(completion.infos) if parsed.logprobs else None
     choice = {
         "index": 0,

@@ -21,7 +21,7 @@ from shared.pb import text_pb2 as pb
 
 DONE: Final = b"data: [DONE]\n\n"
 # OpenAI's value for "as good as impossible"; JSON has no minus infinity.
-_LOWEST_LOGPROB: Final = -9999.0
+LOWEST_LOGPROB: Final = -9999.0
 _REASONS: Final = {
     pb.Finished.REASON_MAX_TOKENS: "length",
     pb.Finished.REASON_CONTEXT: "length",
@@ -31,7 +31,7 @@ _REASONING: Final = pb.BlockStart.KIND_REASONING
 _TOOL_CALL: Final = pb.BlockStart.KIND_TOOL_CALL
 
 
-def finish_reason(reason: pb.Finished.Reason.ValueType, called: bool) -> str:  # noqa: FBT001
+def finish_reason(reason: pb.Finished.Reason.ValueType, *, called: bool) -> str:
     """Return OpenAI's word. A limit outweighs calls: the last one may be cut short."""
     return _REASONS.get(reason, "tool_calls" if called else "stop")
 
@@ -49,6 +49,24 @@ def usage(counts: common.Usage) -> dict[str, Any]:
     return fields
 
 
+def begin_chunk(parsed: Parsed, model: str, kind: str) -> bytes:
+    """Return what every event of a stream begins with: its JSON object, still open."""
+    head = {
+        "id": parsed.request.request_id,
+        "object": kind,
+        "created": parsed.created_unix_s,
+        "model": model,
+        "system_fingerprint": None,
+    }
+    return b"data: " + orjson.dumps(head)[:-1]
+
+
+def usage_chunk(head: bytes, finished: pb.Finished) -> bytes:
+    """Return the event that tells the usage; it has no choices."""
+    counts = orjson.dumps(usage(finished.usage))
+    return b"".join((head, b',"choices":[],"usage":', counts, b"}\n\n"))
+
+
 def logprobs(infos: Sequence[pb.TokenInfo]) -> dict[str, Any]:
     """Return the `logprobs` object of a choice."""
     content = [
@@ -60,7 +78,7 @@ def logprobs(infos: Sequence[pb.TokenInfo]) -> dict[str, Any]:
 def _logprob(info: pb.TokenInfo) -> dict[str, Any]:
     return {
         "token": info.text.decode("utf-8", "replace"),
-        "logprob": max(info.logprob, _LOWEST_LOGPROB),
+        "logprob": max(info.logprob, LOWEST_LOGPROB),
         "bytes": list(info.text),
     }
 
@@ -74,16 +92,7 @@ class ChatStream:
     """One stream; `feed` it each item once, in order."""
 
     def __init__(self, parsed: Parsed, model: str) -> None:
-        head = orjson.dumps(
-            {
-                "id": parsed.request.request_id,
-                "object": "chat.completion.chunk",
-                "created": parsed.created_unix_s,
-                "model": model,
-                "system_fingerprint": None,
-            }
-        )
-        self._head = b"data: " + head[:-1]
+        self._head = begin_chunk(parsed, model, "chat.completion.chunk")
         self._delta = self._head + b',"choices":[{"index":0,"delta":'
         self._content = self._delta + b'{"content":'
         self._reasoning_names = reasoning_names(parsed.policy)
@@ -146,20 +155,23 @@ class ChatStream:
     def _feed_finished(self, finished: pb.Finished) -> bytes:
         only_thoughts = self._has_reasoning and not self._has_content and not self._calls
         delta = b'{"reasoning_only":true}' if only_thoughts else b"{}"
-        reason = finish_reason(finished.reason, self._calls > 0).encode()
+        reason = finish_reason(finished.reason, called=self._calls > 0).encode()
         parts = [self._delta, delta, b',"finish_reason":"', reason, b'","logprobs":null}]}\n\n']
         if self._include_usage:
-            counts = orjson.dumps(usage(finished.usage))
-            parts += [self._head, b',"choices":[],"usage":', counts, b"}\n\n"]
+            parts.append(usage_chunk(self._head, finished))
         return b"".join([*parts, DONE])
 
     def _feed_failed(self, failed: pb.Failed) -> bytes:
-        failure = orjson.dumps(envelope(from_message(failed.error)))
-        end = b'{},"finish_reason":"error","logprobs":null}],"error":', failure, b"}\n\n"
-        return b"".join((self._delta, *end, DONE))
+        return b"".join((self._delta, b"{}", failed_tail(failed)))
 
     def _chunk(self, delta: bytes, infos: Sequence[pb.TokenInfo] = ()) -> bytes:
         return b"".join((self._delta, delta, _tail(infos)))
+
+
+def failed_tail(failed: pb.Failed) -> bytes:
+    """Return the end of the choice, and of the stream, of a request that has failed."""
+    failure = orjson.dumps(envelope(from_message(failed.error)))
+    return b',"finish_reason":"error","logprobs":null}],"error":%b}\n\n%b' % (failure, DONE)
 
 
 def _tail(infos: Sequence[pb.TokenInfo]) -> bytes:

@@ -9,37 +9,16 @@ from hypothesis import strategies as st
 
 from gateway.dialects.base import Policy, Stamp
 from gateway.dialects.openai import chat, wire
-from gateway.fold import Completion, Item, fold_batch
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
+from tests.unit.gateway.drawing import answers, fail_at, texts, values, whole
 
 STAMP = Stamp("chatcmpl-x", 1_715_000_000_000_000_000, 1)
-KINDS = (pb.BlockStart.KIND_ANSWER, pb.BlockStart.KIND_REASONING, pb.BlockStart.KIND_TOOL_CALL)
-
-texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 
 def parse(stamp=STAMP, **fields):
     body = {"messages": [{"role": "user", "content": "x"}], **fields}
     return chat.parse(json.dumps(body).encode(), stamp)
-
-
-@st.composite
-def answers(draw) -> list[Item]:
-    """Items as text.proto orders them, with whatever a worker may put in."""
-    logprobs = draw(st.booleans())
-    items: list[Item] = [pb.Accepted(prompt_tokens=3), pb.Event(started=pb.Started())]
-    items += [pb.Event(prompt_progress=pb.PromptProgress(done_tokens=1))] * draw(st.integers(0, 2))
-    for index in range(draw(st.integers(0, 4))):
-        start = pb.BlockStart(kind=draw(st.sampled_from(KINDS)), tool_call_id=f"call_{index}")
-        items.append(pb.Event(block_start=start))
-        for text in draw(st.lists(texts, max_size=5)):
-            infos = [pb.TokenInfo(id=1, text=b"\xff\xe2", logprob=-1.0)] * draw(st.integers(0, 2))
-            items.append(pb.Event(delta=pb.Delta(text=text, infos=infos if logprobs else [])))
-        items.append(pb.Event(block_stop=pb.BlockStop()))
-    reason = draw(st.sampled_from(pb.Finished.Reason.values()))
-    items.append(pb.Event(finished=pb.Finished(reason=reason)))
-    return items
 
 
 def read_stream(data: bytes) -> list[dict]:
@@ -50,12 +29,6 @@ def read_stream(data: bytes) -> list[dict]:
     *chunks, done = [event.removeprefix("data: ") for event in events]
     assert done == "[DONE]"
     return [json.loads(chunk) for chunk in chunks]
-
-
-def whole(items) -> Completion:
-    completion = Completion()
-    fold_batch(completion, items)
-    return completion
 
 
 @given(answers(), st.booleans())
@@ -121,18 +94,12 @@ def test_every_token_has_its_own_position_in_the_stream(items):
 
 @given(answers(), st.integers(0, 30))
 def test_failure_at_any_moment_ends_the_stream_properly(items, cut):
-    failed = pb.Event(failed=pb.Failed(error={"code": "engine_failed", "message": "m"}))
     feed = chat.renderer(parse(stream=True), "m")
-    items = [items[0], *items[1:-1][:cut], failed]
-    chunks = read_stream(b"".join(map(feed, items)))
+    chunks = read_stream(b"".join(map(feed, fail_at(items, cut))))
     assert chunks[-1]["choices"][0]["finish_reason"] == "error"
     assert chunks[-1]["error"]["type"] == "server_error"
 
 
-scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | texts
-values = st.recursive(
-    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3)
-)
 names = st.sampled_from(sorted(wire.ChatBody.__struct_fields__))
 parts = st.fixed_dictionaries(
     {"type": st.sampled_from(["text", "image_url", "input_audio", "video_url", "refusal", "x"])},

@@ -62,6 +62,11 @@ def test_raw_text_gets_none_from_a_tokenizer_that_adds_none():
     assert make_prompter().encode(pb.GenerateRequest(text="hi")) == to_ids(b"hi")
 
 
+@pytest.mark.parametrize("adds_bos", [True, False])
+def test_an_empty_text_is_a_begin_of_sequence(adds_bos):
+    assert make_prompter(adds_bos=adds_bos).encode(pb.GenerateRequest(text="")) == [BOS_ID]
+
+
 def test_special_tokens_in_raw_text_are_read_as_tokens():
     assert make_prompter().encode(pb.GenerateRequest(text="a</s>b")) == [
         *to_ids(b"a"),

@@ -1,0 +1,54 @@
+"""Log-probabilities in the form of text completions: four lists, one place per token.
+
+Owns the names of tokens and their places in the text; the numbers are the worker's. Pure.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Sequence
+from typing import Any
+
+from gateway.dialects.openai.chunk import LOWEST_LOGPROB
+from shared.pb import text_pb2 as pb
+
+
+class LogprobTable:
+    """The log-probabilities of one answer; `take` its tokens in order, all or some at a time."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._characters = 0
+
+    def take(self, infos: Sequence[pb.TokenInfo]) -> dict[str, Any]:
+        """Return the `logprobs` object of the next tokens."""
+        return {
+            "tokens": [_name(info) for info in infos],
+            "token_logprobs": [_value(info) for info in infos],
+            "top_logprobs": [_top(info) for info in infos],
+            "text_offset": [self._place(info) for info in infos],
+        }
+
+    def _place(self, info: pb.TokenInfo) -> int:
+        """Return the characters of the answer before a token."""
+        place = self._characters
+        self._characters += len(self._decoder.decode(info.text))
+        return place
+
+
+def _top(info: pb.TokenInfo) -> dict[str, float]:
+    """Return the likeliest tokens; the sampled one is always among them."""
+    top = {_name(other): _value(other) for other in info.top}
+    return top | {_name(info): _value(info)}
+
+
+def _value(info: pb.TokenInfo) -> float:
+    return max(info.logprob, LOWEST_LOGPROB)
+
+
+def _name(info: pb.TokenInfo) -> str:
+    """Return a token's text; of a part of a character its bytes, as OpenAI's own API wrote them."""
+    try:
+        return info.text.decode()
+    except UnicodeDecodeError:
+        return "bytes:" + "".join(f"\\x{byte:02x}" for byte in info.text)

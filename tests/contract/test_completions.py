@@ -1,0 +1,80 @@
+"""Text completions through the whole gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import openai
+import pytest
+
+from tests.contract.house import House, until
+
+PATH = "/v1/completions"
+
+
+@pytest.fixture
+async def client(house: House):
+    await house.start()
+    async with openai.AsyncOpenAI(base_url=f"{house.url}/v1", api_key="none") as made:
+        yield made.completions
+
+
+async def read(client, prompt: str, **fields):
+    """Return the text of a stream and its last chunk."""
+    options = {"include_usage": True}
+    opened = await client.create(
+        model="fake", prompt=prompt, stream=True, stream_options=options, **fields
+    )
+    *chunks, last = [chunk async for chunk in opened]
+    assert [chunk.choices[0].finish_reason for chunk in chunks[:-1]] == [None] * (len(chunks) - 1)
+    assert all(c.choices[0].delta.get("text", "") == c.choices[0].text for c in chunks)
+    return "".join(chunk.choices[0].text for chunk in chunks), chunks[-1], last
+
+
+async def test_streamed_and_whole_answers_are_equal(house: House, client):
+    for prompt in ("hi", "", "hi [tokens=40]", "[think=3] hi", "hi [hold=3] [tokens=7]"):
+        whole = await client.create(model="fake", prompt=prompt, seed=7)
+        text, end, last = await read(client, prompt, seed=7)
+        (choice,) = whole.choices
+        assert (text, end.choices[0].finish_reason) == (choice.text, choice.finish_reason)
+        assert (last.choices, last.usage) == ([], whole.usage)
+        assert house.worker.submitted[-1].text == prompt
+
+
+async def test_log_probabilities_are_lists_of_one_entry_per_token(client):
+    whole = await client.create(model="fake", prompt="hi", seed=7, logprobs=3)
+    (choice,) = whole.choices
+    assert "".join(choice.logprobs.tokens) == choice.text
+    assert len(choice.logprobs.text_offset) == len(choice.logprobs.token_logprobs) == 8
+    assert choice.text[choice.logprobs.text_offset[5] :].startswith(choice.logprobs.tokens[5])
+
+
+async def test_errors_have_the_envelope_of_the_reference(house: House):
+    await house.start()
+    for field, fields in (("prompt", {"prompt": " "}), ("logprobs", {"logprobs": 9})):
+        status, reply = await house.ask(PATH, json.dumps({"prompt": "x", **fields}).encode())
+        assert (status, reply["error"]["type"]) == (400, "invalid_request_error")
+        assert (reply["error"]["param"], reply["error"]["code"]) == (field, None)
+    for stream in (False, True):
+        body = {"prompt": "[refuse=server_busy]", "stream": stream}
+        status, reply = await house.ask(PATH, json.dumps(body).encode())
+        assert (status, reply["error"]["type"]) == (503, "server_busy")
+
+
+async def test_an_answer_goes_on_over_a_dead_worker(house: House, client):
+    wanted = await read(client, "one [tokens=60]", seed=5)
+    reading = asyncio.create_task(read(client, "one [tokens=60]", seed=5))
+    await until(lambda: house.worker.counters.decode_tokens > 80)
+    await house.worker.restart()
+    text, _, last = await reading
+    assert (text, last.usage) == (wanted[0], wanted[2].usage)
+    assert house.worker.submitted[-1].attempt == 2
+
+
+async def test_a_client_that_leaves_frees_its_slot(house: House, client):
+    opened = await client.create(model="fake", prompt="hi [tokens=3000]", stream=True)
+    await anext(opened)
+    await opened.close()
+    await house.idle()
+    assert len(house.worker.cancelled) == 1
