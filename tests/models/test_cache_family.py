@@ -136,7 +136,7 @@ def test_row_taken_out_of_a_batch_holds_no_more_memory_than_its_own(model):
     rng = np.random.default_rng(0)
     prompts = rng.integers(300, 49_000, (16, 100)).tolist()
     before = held_bytes()
-    batch = Batch(SimpleNamespace(batches=True))
+    batch = Batch(SimpleNamespace())
     batch._cache = merge(*(prefill(model, prompt) for prompt in prompts))
     decode(model, batch._cache, [1] * 16)
     batch_bytes = batch.kv_bytes

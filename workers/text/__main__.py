@@ -90,9 +90,7 @@ class Worker:
             memory,
             preempts=settings.preemption,
         )
-        return Parts(
-            model, scheduler, Reuse(self._make_cache(model), memory, batches=model.batches)
-        )
+        return Parts(model, scheduler, Reuse(self._make_cache(model), memory))
 
     def _make_cache(self, model: models.TextModel) -> PrefixCache | None:
         settings = self._settings

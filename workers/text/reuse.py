@@ -24,13 +24,11 @@ class Reuse:
     Args:
         cache: None when the prompt cache is off.
         memory: what running sequences may hold; the prompt cache gets what they leave.
-        batches: whether rows are copied when they join the batch.
     """
 
-    def __init__(self, cache: PrefixCache | None, memory: MemoryPlan, *, batches: bool) -> None:
+    def __init__(self, cache: PrefixCache | None, memory: MemoryPlan) -> None:
         self.cache = cache
         self._memory = memory
-        self._batches = batches
 
     def begin(self, sequence: Sequence, held: Iterable[Sequence]) -> None:
         """Give a sequence that takes a slot the beginning it shares with an earlier one."""
@@ -51,10 +49,8 @@ class Reuse:
         done = sequence.pending is not None
         whole = all(part.is_trimmable() for part in sequence.cache)
         if (done and whole) or (not whole and sequence.fed_tokens in sequence.snapshots):
-            # The batch copies a row that joins it; a row that goes on alone is changed in place.
-            shared = done and self._batches
-            cache = sequence.cache if shared else copy.deepcopy(sequence.cache)
-            self._add(sequence, cache)
+            # The batch copies a row that joins it; the next chunk changes this one in place.
+            self._add(sequence, sequence.cache if done else copy.deepcopy(sequence.cache))
 
     def keep_part(self, sequence: Sequence) -> None:
         """Keep what a sequence computed that ended outside the batch: its client may ask again."""

@@ -102,11 +102,17 @@ def test_find_parent_reads_any_process():
 
 def test_openblas_is_put_before_what_is_preloaded_already():
     library = Path("/lib/blas.so")
-    assert openblas.preload({}, library) == {"LD_PRELOAD": "/lib/blas.so"}
+    assert openblas.preload({}, library)["LD_PRELOAD"] == "/lib/blas.so"
     assert openblas.preload({"LD_PRELOAD": "/x.so"}, library)["LD_PRELOAD"] == "/lib/blas.so /x.so"
     once = openblas.preload({}, library)
     assert openblas.preload(once, library) == once
     assert openblas.preload({"A": "b"}, None) == {"A": "b"}
+
+
+def test_idle_threads_of_openblas_sleep_soon_unless_told_otherwise():
+    library, name = Path("/lib/blas.so"), "OPENBLAS_THREAD_TIMEOUT"
+    assert openblas.preload({}, library)[name] == "4"
+    assert openblas.preload({name: "20"}, library)[name] == "20"
 
 
 def test_openblas_is_found_for_any_architecture(tmp_path, monkeypatch):
