@@ -22,11 +22,18 @@ class Block:
 
     start: pb.BlockStart
     pieces: list[str] = field(default_factory=list)
+    infos: list[pb.TokenInfo] = field(default_factory=list)
 
     @property
     def text(self) -> str:
         """What the deltas of the block add up to."""
         return "".join(self.pieces)
+
+    def add(self, delta: pb.Delta) -> None:
+        """Take in a delta."""
+        self.infos.extend(delta.infos)
+        if delta.text:
+            self.pieces.append(delta.text)
 
 
 @dataclass
@@ -79,8 +86,7 @@ def fold_batch(completion: Completion, batch: Iterable[Item]) -> None:
                 completion.blocks.append(Block(item.block_start))
             case "delta":
                 completion.infos.extend(item.delta.infos)
-                if item.delta.text:
-                    completion.blocks[-1].pieces.append(item.delta.text)
+                completion.blocks[-1].add(item.delta)
             case "finished":
                 completion.finished = item.finished
             case "failed":

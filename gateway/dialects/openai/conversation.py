@@ -7,6 +7,7 @@ here. Pure.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -37,12 +38,7 @@ def parse_conversation(fields: wire.ChatBody, stamp: Stamp, media: list[MediaRef
         ServiceError: naming the field.
     """
     messages = [parse_message(m, f"messages[{i}]", media) for i, m in enumerate(fields.messages)]
-    if not any(map(_has_input, messages)):
-        raise ServiceError(
-            "invalid_request",
-            "Request must include at least one non-empty message content or media input.",
-            "messages",
-        )
+    require_input(messages, "messages")
     tools = parse_tools(fields.tools or [])
     prompt = pb.ChatPrompt(
         messages=messages,
@@ -79,10 +75,11 @@ def _parse_content(
 ) -> list[pb.Part]:
     if not isinstance(content, list):
         return [pb.Part(text=content)] if content else []
-    return [_parse_part(part, f"{path}[{i}]", media) for i, part in enumerate(content)]
+    return [parse_part(part, f"{path}[{i}]", media) for i, part in enumerate(content)]
 
 
-def _parse_part(part: wire.Part, path: str, media: list[MediaRef]) -> pb.Part:
+def parse_part(part: wire.Part, path: str, media: list[MediaRef]) -> pb.Part:
+    """Return a part of a message; a medium is empty and stands in `media` too."""
     match part:
         case wire.TextPart():
             return pb.Part(text=part.text)
@@ -101,30 +98,41 @@ def _parse_part(part: wire.Part, path: str, media: list[MediaRef]) -> pb.Part:
         case wire.AudioPart(input_audio=audio):
             made = common.Media(kind=common.Media.KIND_AUDIO)
             url = audio.data
+    return refer(made, url, path, media)
+
+
+def refer(made: common.Media, url: str, path: str, media: list[MediaRef]) -> pb.Part:
+    """Return the empty part of a medium, whose reference is added to `media`."""
     reference = MediaRef(made.kind, url, path, pb.Part(media=made))
     media.append(reference)
     return reference.part
 
 
 def _parse_call(call: wire.ToolCall, path: str) -> pb.ToolCall:
-    arguments = body.decode(_ANY, call.function.arguments, f"{path}.function.arguments")
-    if isinstance(arguments, str):
-        text = arguments
-    else:
-        body.check_depth(arguments, f"{path}.function.arguments")
-        text = bytes(call.function.arguments).decode()
+    text = parse_arguments(call.function.arguments, f"{path}.function.arguments")
     return pb.ToolCall(id=call.id or "", name=call.function.name, arguments=text)
+
+
+def parse_arguments(raw: msgspec.Raw, path: str) -> str:
+    """Return the JSON text of a call's arguments, which may stand in a string or as they are."""
+    arguments = body.decode(_ANY, raw, path)
+    if isinstance(arguments, str):
+        return arguments
+    body.check_depth(arguments, path)
+    return bytes(raw).decode()
 
 
 def parse_tools(raws: list[msgspec.Raw]) -> list[pb.Tool]:
     """Return the tools, each with the text the client sent."""
-    if len(raws) > _MAX_TOOLS:
-        raise ServiceError(
-            "invalid_request",
-            f"Too many tools: {len(raws)}. Maximum allowed is {_MAX_TOOLS}.",
-            "tools",
-        )
+    check_tool_count(len(raws))
     return [_parse_tool(raw, f"tools[{index}]") for index, raw in enumerate(raws)]
+
+
+def check_tool_count(count: int) -> None:
+    """Refuse more tools than the reference allows."""
+    if count > _MAX_TOOLS:
+        sentence = f"Too many tools: {count}. Maximum allowed is {_MAX_TOOLS}."
+        raise ServiceError("invalid_request", sentence, "tools")
 
 
 def _parse_tool(raw: msgspec.Raw, path: str) -> pb.Tool:
@@ -162,7 +170,7 @@ def _named_tool(choice: dict[str, Any], tools: list[pb.Tool]) -> str:
     return name
 
 
-def parse_template_kwargs(fields: wire.ChatBody) -> str:
+def parse_template_kwargs(fields: wire.TurnFields) -> str:
     """Return the template variables as JSON text, empty without any: the first form given wins."""
     extra = fields.extra_body or {}
     kwargs = fields.chat_template_kwargs
@@ -186,6 +194,20 @@ def _continues(fields: wire.ChatBody) -> bool:
             "invalid_request", "only a last message of the assistant can be continued", "messages"
         )
     return True
+
+
+def require_input(messages: Sequence[pb.Message], field: str) -> None:
+    """Refuse a conversation in which nobody says anything.
+
+    Raises:
+        ServiceError: naming `field`.
+    """
+    if not any(map(_has_input, messages)):
+        raise ServiceError(
+            "invalid_request",
+            "Request must include at least one non-empty message content or media input.",
+            field,
+        )
 
 
 def _has_input(message: pb.Message) -> bool:

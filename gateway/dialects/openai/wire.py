@@ -129,7 +129,7 @@ class TextFields(SamplingFields, kw_only=True):
     cache_prompt: bool | None = None
     prompt_cache_key: str | None = None
     user: str | None = None
-    # Looked at only to be refused: see _REFUSED_EVERYWHERE.
+    # Looked at only to be refused: see REFUSED_EVERYWHERE.
     n: Any = None
     best_of: Any = None
     guided_json: Any = None
@@ -146,16 +146,21 @@ class TextFields(SamplingFields, kw_only=True):
         return bool(self.stream_options and self.stream_options.include_usage)
 
 
-class ChatBody(TextFields, kw_only=True):
-    """The body of a chat completion."""
+class TurnFields(TextFields, kw_only=True):
+    """What chat completions and responses have in common."""
 
-    messages: list[Message]
-    logprobs: bool | None = None
     top_logprobs: int | None = None
     tools: list[msgspec.Raw] | None = None
     tool_choice: Any = None
     parallel_tool_calls: bool | None = None
     chat_template_kwargs: dict[str, msgspec.Raw] | None = None
+
+
+class ChatBody(TurnFields, kw_only=True):
+    """The body of a chat completion."""
+
+    messages: list[Message]
+    logprobs: bool | None = None
     reasoning_effort: str | None = None
     continue_final_message: bool | None = None
     add_generation_prompt: bool | None = None
@@ -178,7 +183,7 @@ class CompletionBody(TextFields, kw_only=True):
 
 
 # Known fields without effect here, and why that is right.
-_IGNORED_EVERYWHERE: Final[Ignored] = {
+IGNORED_EVERYWHERE: Final[Ignored] = {
     "store": "nothing is kept of a completion",
     "metadata": "labels of the client's own",
     "service_tier": "there is one tier",
@@ -191,18 +196,18 @@ _IGNORED_EVERYWHERE: Final[Ignored] = {
     "n_discard": "contexts are not shifted",
 }
 IGNORED: Final[Ignored] = {
-    **_IGNORED_EVERYWHERE,
+    **IGNORED_EVERYWHERE,
     "safety_identifier": "not evaluated",
     "verbosity": "a hint that local models do not read",
     "prediction": "speeds an answer up and does not change it",
     "reasoning_format": "set for the whole server",
     "reasoning_in_content": "set for the whole server",
 }
-COMPLETION_IGNORED: Final[Ignored] = _IGNORED_EVERYWHERE
+COMPLETION_IGNORED: Final[Ignored] = IGNORED_EVERYWHERE
 
 # Known fields that would change the answer and are not served: the values that ask for nothing,
 # and what to say to the others.
-_REFUSED_EVERYWHERE: Final[Refused] = {
+REFUSED_EVERYWHERE: Final[Refused] = {
     "n": ((1,), "must be 1: one choice is generated per request"),
     "best_of": ((1,), "must be 1: one choice is generated per request"),
     "guided_json": ((), "is not supported: use response_format"),
@@ -214,7 +219,7 @@ _REFUSED_EVERYWHERE: Final[Refused] = {
     "dynatemp_range": ((0,), "is not supported"),
 }
 REFUSED: Final[Refused] = {
-    **_REFUSED_EVERYWHERE,
+    **REFUSED_EVERYWHERE,
     "modalities": ((["text"], []), 'must be ["text"]: answers are text'),
     "audio": ((), "is not supported: answers are text"),
     "functions": (([],), "is not supported: use tools"),
@@ -222,7 +227,7 @@ REFUSED: Final[Refused] = {
     "web_search_options": ((), "is not supported: this server does not search"),
 }
 COMPLETION_REFUSED: Final[Refused] = {
-    **_REFUSED_EVERYWHERE,
+    **REFUSED_EVERYWHERE,
     "suffix": (("",), "is not supported: use /infill"),
     "echo": ((False,), "is not supported: the prompt is not repeated"),
 }
