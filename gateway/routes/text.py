@@ -15,6 +15,7 @@ from aiohttp import web
 
 from gateway.body import read_body, unknown_keys
 from gateway.context import CONTEXT, Context
+from gateway.dialects.anthropic import messages
 from gateway.dialects.base import Feed, MediaRef, P, Stamp, TextDialect
 from gateway.dialects.openai import chat, completions
 from gateway.fold import Item, fold
@@ -41,6 +42,7 @@ def routes() -> list[Route]:
     return [
         *_generating(chat, "/v1/chat/completions", "/chat/completions"),
         *_generating(completions, "/v1/completions"),
+        *_generating(messages, "/v1/messages", "/messages"),
     ]
 
 

@@ -6,8 +6,12 @@ they are, so that what is counted is what would run. Runs in the handler's task.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from aiohttp import web
 
+from gateway.dialects.anthropic import messages
 from gateway.dialects.base import P, TextDialect
 from gateway.dialects.openai import chat
 from gateway.routes.route import Handler, Route, answer_json
@@ -19,19 +23,29 @@ def routes() -> list[Route]:
     """Return the routes of this module."""
     return [
         *_counting(chat, "/v1/chat/completions/input_tokens", "/chat/completions/input_tokens"),
+        *_counting(
+            messages,
+            "/v1/messages/count_tokens",
+            "/messages/count_tokens",
+            context_management=None,
+        ),
         Route("POST", "/apply-template", apply_template, chat),
     ]
 
 
-def _counting(dialect: TextDialect[P], *paths: str) -> list[Route]:
-    """Return routes that answer how many tokens a dialect's body would be."""
-    return [Route("POST", path, _counter(dialect), dialect) for path in paths]
+def _counting(dialect: TextDialect[P], *paths: str, **more: Any) -> list[Route]:
+    """Return routes that answer how many tokens a dialect's body would be.
+
+    Args:
+        more: what else the answer says.
+    """
+    return [Route("POST", path, _counter(dialect, more), dialect) for path in paths]
 
 
-def _counter(dialect: TextDialect[P]) -> Handler:
+def _counter(dialect: TextDialect[P], more: Mapping[str, Any]) -> Handler:
     async def count(request: web.Request) -> web.Response:
         rendered = await render(request, dialect)
-        return answer_json({"input_tokens": rendered.prompt_tokens})
+        return answer_json({"input_tokens": rendered.prompt_tokens, **more})
 
     return count
 

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from google.protobuf import json_format
 
+from gateway.dialects.anthropic import messages
 from gateway.dialects.base import Parsed, Stamp
 from gateway.dialects.openai import chat, completions
 from gateway.fold import Item, fold
@@ -24,7 +25,11 @@ from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 
 FOLDER = Path(__file__).parent
-DIALECTS: dict[str, Any] = {"chat": chat, "completions": completions}
+DIALECTS: dict[str, Any] = {
+    "chat": chat,
+    "completions": completions,
+    "messages": messages,
+}
 MODEL = "SmolLM2-135M-Instruct"
 CASES = sorted(str(path.parent.relative_to(FOLDER)) for path in FOLDER.glob("*/*/request.json"))
 LEAST_CASES = 12

@@ -111,7 +111,10 @@ class AnswerMaker:
                 "tools",
             )
         named = choice.name if choice.mode == pb.ToolChoice.MODE_NAMED else None
-        return CallStream(self._format, _schemas(request.chat), request.request_id, named)
+        most = 1 if _calls_once(request.chat) else None
+        return CallStream(
+            self._format, _schemas(request.chat), request.request_id, named, most=most
+        )
 
     def _matcher(self, request: pb.GenerateRequest, *, must_call: bool):  # noqa: ANN202 - LLMatcher
         if request.HasField("grammar"):
@@ -124,6 +127,7 @@ class AnswerMaker:
             _schemas(request.chat),
             choice.name if choice.mode == pb.ToolChoice.MODE_NAMED else None,
             self._model.vocabulary.control_names,
+            lone=_calls_once(request.chat),
         )
         try:
             return self._grammars.compile(grammar)
@@ -137,10 +141,12 @@ class AnswerMaker:
         if self._tags is None or not request.reasoning.HasField("budget_tokens"):
             return self._settings.reasoning_budget
         budget = request.reasoning.budget_tokens
-        if budget > max_tokens:
+        # A limit that the context has cut is no fault of the client's.
+        limit = max(max_tokens, request.max_tokens)
+        if budget > limit:
             raise ServiceError(
                 "invalid_request",
-                f"thinking_budget_tokens ({budget}) must be <= max_tokens ({max_tokens})",
+                f"thinking_budget_tokens ({budget}) must be <= max_tokens ({limit})",
                 "thinking_budget_tokens",
             )
         return int(budget)
@@ -172,3 +178,8 @@ def _schemas(chat: pb.ChatPrompt) -> dict[str, dict[str, object]]:
         function = json.loads(tool.json).get("function") or {}
         schemas[tool.name] = function.get("parameters") or {}
     return schemas
+
+
+def _calls_once(chat: pb.ChatPrompt) -> bool:
+    """Return whether one call is all that an answer may make."""
+    return chat.HasField("parallel_tool_calls") and not chat.parallel_tool_calls

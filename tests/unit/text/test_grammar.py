@@ -238,3 +238,6 @@ def test_two_calls_may_follow_each_other_when_any_is_required(compiler, tokenize
     one = '<tool_call>\n{"name": "f", "arguments": {"x": 1}}\n</tool_call>'
     grammar = force(HERMES.wrapper, TOOLS, None, {})
     assert accepts(compiler, tokenizer, grammar, f"{one}\n{one}")
+    lone = force(HERMES.wrapper, TOOLS, None, {}, lone=True)
+    assert accepts(compiler, tokenizer, lone, one)
+    assert not accepts(compiler, tokenizer, lone, f"{one}\n{one}")

@@ -304,6 +304,23 @@ def test_stop_strings_are_limited_in_number_and_length(strings, taken):
         assert (error.code, error.param) == ("invalid_request", "stop")
 
 
+@pytest.mark.parametrize(("max_tokens", "taken"), [(1000, True), (None, False), (899, False)])
+def test_thoughts_may_take_what_the_client_allows_though_the_context_is_smaller(max_tokens, taken):
+    prompter = Prompter(TOKENIZER, f"{TEMPLATE}<think>", {})
+    intake = Intake(MODEL, prompter, TextSettings(), CONTEXT_TOKENS, 10**9)
+    message = pb.Message(role="user", parts=[pb.Part(text="hi")])
+    request = pb.GenerateRequest(
+        chat=pb.ChatPrompt(messages=[message], add_generation_prompt=True),
+        reasoning=pb.Reasoning(budget_tokens=900),
+        max_tokens=max_tokens,
+    )
+    if taken:
+        assert intake.make_sequence(request).max_tokens < CONTEXT_TOKENS
+    else:
+        with pytest.raises(ServiceError, match=r"thinking_budget_tokens \(900\) must be <="):
+            intake.make_sequence(request)
+
+
 MEDIA = pb.Part(media={"data": b"\x89PNG"})
 
 

@@ -18,17 +18,17 @@ def write(name):
     return f'<tool_call>\n{{"name": "{name}", "arguments": {{}}}}\n</tool_call>'
 
 
-def show(text, *, named=None, tools=TOOLS, request_id="r"):
+def show(text, *, tools=TOOLS, request_id="r", **options):
     """Return what is shown of an answer, texts joined, after trying every cut."""
-    shown = _show([text], named, tools, request_id)
+    shown = _show([text], tools, request_id, options)
     for place in range(1, len(text)):
-        assert _show(cut(text, [place]), named, tools, request_id) == shown
-    assert _show(text, named, tools, request_id) == shown
+        assert _show(cut(text, [place]), tools, request_id, options) == shown
+    assert _show(text, tools, request_id, options) == shown
     return shown
 
 
-def _show(parts, named, tools, request_id):
-    stream = CallStream(FORMAT, tools, request_id, named)
+def _show(parts, tools, request_id, options):
+    stream = CallStream(FORMAT, tools, request_id, **options)
     shown = []
     for piece in [*(p for part in parts for p in stream.feed(part)), *stream.finish()]:
         joins = shown and isinstance(piece, Text | Arguments) and type(shown[-1]) is type(piece)
@@ -64,6 +64,12 @@ def test_calls_of_undeclared_functions_leave_no_trace():
 def test_with_a_named_function_no_other_is_called():
     assert show(f"{write('f')}\n{write('g')}\n{write('f')}", named="g") == call(0, "g")
     assert show(write("h"), named="h") == []
+
+
+def test_calls_beyond_the_most_leave_no_trace():
+    answer = f"{write('h')}{write('f')} a {write('g')}"
+    assert show(answer, most=1) == [*call(0, "f"), Text(" a ")]
+    assert show(answer, most=2) == [*call(0, "f"), Text(" a "), *call(1, "g")]
 
 
 def test_without_a_declaration_every_call_is_kept():

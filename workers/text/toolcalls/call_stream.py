@@ -1,10 +1,10 @@
 """An answer's calls as they are shown: declared functions only, each with an id.
 
 Wraps the parser of a format. A call of another function than the declared ones, or than the one
-the request names, leaves no trace: its markup is dropped with it. White space between two of
-{the answer's beginning, a call, the answer's end} is dropped if there was a call at all; beside
-other text it is kept. Ids are a function of the request and the call's place among those kept,
-so a replayed answer has the same.
+the request names, leaves no trace, nor does one too many: its markup is dropped with it. White
+space between two of {the answer's beginning, a call, the answer's end} is dropped if there was a
+call at all; beside other text it is kept. Ids are a function of the request and the call's place
+among those kept, so a replayed answer has the same.
 """
 
 from __future__ import annotations
@@ -36,18 +36,25 @@ class CallStream:
         tools: the declared functions; None keeps every call.
         request_id: the ids derive from it.
         named: the only function that may be called.
+        most: calls to keep; None for all.
 
     Attributes:
         call_count: how many calls have been kept.
     """
 
     def __init__(
-        self, form: Format, tools: Tools | None, request_id: str, named: str | None = None
+        self,
+        form: Format,
+        tools: Tools | None,
+        request_id: str,
+        named: str | None = None,
+        most: int | None = None,
     ) -> None:
         self._parser = form.parser(tools or {})
         self._tools = tools
         self._request_id = request_id
         self._named = named
+        self._most = most
         self._keeps = False  # the open call
         self._has_called = False
         # White space after the beginning or a call; None once other text has followed.
@@ -97,7 +104,8 @@ class CallStream:
 
     def _is_wanted(self, name: str) -> bool:
         declared = self._tools is None or name in self._tools
-        return declared and self._named in (None, name)
+        full = self._most is not None and self.call_count >= self._most
+        return declared and not full and self._named in (None, name)
 
 
 def call_id(request_id: str, index: int) -> str:

@@ -18,11 +18,17 @@ _JSON_STYLE = {"whitespace_flexible": False, "item_separator": ", ?", "key_separ
 
 
 def force(
-    wrapper: Wrapper, tools: Tools, named: str | None, control_names: Mapping[str, int]
+    wrapper: Wrapper,
+    tools: Tools,
+    named: str | None,
+    control_names: Mapping[str, int],
+    *,
+    lone: bool = False,
 ) -> pb.Grammar:
     """Return the grammar of one call of `named`, or of one to eight calls of any function.
 
     Args:
+        lone: one call also where none is named.
         control_names: ids of control tokens by their text; delimiters that are control tokens
             stand in the grammar as those.
     """
@@ -31,7 +37,7 @@ def force(
     schema["x-guidance"] = _JSON_STYLE
     opening = _spell(wrapper.opening, control_names)
     closing = _spell(wrapper.closing, control_names)
-    more = "" if named is not None else f"{{0,{_MAX_CALLS - 1}}}"
+    more = "" if lone or named is not None else f"{{0,{_MAX_CALLS - 1}}}"
     if wrapper.is_list:
         rest = f' ("," / ?/ call){more}' if more else ""
         start = f'{opening} "[" call{rest} "]" {closing}'

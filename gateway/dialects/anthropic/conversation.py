@@ -1,0 +1,280 @@
+"""System text and messages of an Anthropic body, as canonical messages.
+
+Owns what a conversation may consist of and in which order a chat template gets it. Turns that
+follow one another in the same role are one turn, as Anthropic reads them, and the results of calls
+come before the text beside them. Text for the system in the middle of a conversation is said
+where it stands, at the end of the user's turn before it or the head of the one after it, so that
+the same history gives the same prompt at every later turn. It renders nothing. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from gateway import body
+from gateway.dialects.anthropic import wire
+from gateway.dialects.anthropic.thought import recall
+from gateway.dialects.base import MediaRef
+from shared.errors import ServiceError
+from shared.pb import common_pb2 as common
+from shared.pb import text_pb2 as pb
+
+# Claude Code begins its system text with lines of accounts that differ at every call; the
+# beginnings of its prompts would have nothing in common.
+_ACCOUNTS: Final = re.compile(r"\A(?:\s*x-anthropic-[\w-]+:[^\n]*(?:\n|\Z))+")
+
+_ANY: Final = msgspec.json.Decoder(Any)
+_KIND: Final = msgspec.json.Decoder(wire.Kind)
+_DECODERS: Final[dict[type[wire.Block], msgspec.json.Decoder[Any]]] = {
+    shape: msgspec.json.Decoder(shape)
+    for place in (
+        wire.SYSTEM_BLOCKS,
+        wire.USER_BLOCKS,
+        wire.ASSISTANT_BLOCKS,
+        wire.RESULT_BLOCKS,
+    )
+    for shape in place.values()
+}
+
+
+@dataclass
+class Turn:
+    """A message in the making. Texts are collected and joined once, at the end."""
+
+    role: str
+    tool_call_id: str | None = None
+    parts: list[list[str] | pb.Part] = field(default_factory=list)
+    thoughts: list[str] = field(default_factory=list)
+    calls: list[pb.ToolCall] = field(default_factory=list)
+    # What will stand between the text so far and the next.
+    _gap: str = "\n"
+
+    def say(self, text: str) -> None:
+        """Add text, on a line of its own."""
+        if not text:
+            return
+        if self.parts and isinstance(self.parts[-1], list):
+            self.parts[-1] += (self._gap, text)
+        else:
+            self.parts.append([text])
+        self._gap = "\n"
+
+    def interject(self, text: str) -> None:
+        """Add text, with an empty line before and after it."""
+        self._gap = "\n\n"
+        self.say(text)
+        self._gap = "\n\n"
+
+    def to_message(self) -> pb.Message:
+        """Return the canonical form."""
+        message = pb.Message(role=self.role, tool_call_id=self.tool_call_id, tool_calls=self.calls)
+        for part in self.parts:
+            message.parts.append(pb.Part(text="".join(part)) if isinstance(part, list) else part)
+        if self.thoughts:
+            message.reasoning = "\n".join(self.thoughts)
+        return message
+
+
+class Conversation:
+    """Reads the turns of a body, in order.
+
+    Attributes:
+        media: images to be fetched, in order.
+        used_tools: names that calls and the client's searches have used.
+    """
+
+    def __init__(self, fields: wire.MessagesBody) -> None:
+        self.media: list[MediaRef] = []
+        self.used_tools: set[str] = set()
+        self._head: list[str] = []
+        self._turns: list[Turn] = []
+        # Said for the system after a turn of the assistant, and not yet in a turn.
+        self._waiting: list[str] = []
+        self._add_system(fields.system, "system")
+        last_user = max((i for i, m in enumerate(fields.messages) if m.role == "user"), default=-1)
+        for index, message in enumerate(fields.messages):
+            self._add(message, f"messages[{index}].content", is_past=index < last_user)
+        self._flush()
+
+    def to_messages(self) -> list[pb.Message]:
+        """Return the canonical messages.
+
+        Raises:
+            ServiceError: nothing is said in them.
+        """
+        messages = [turn.to_message() for turn in self._turns]
+        if self._head:
+            head = pb.Message(role="system", parts=[pb.Part(text="\n\n".join(self._head))])
+            messages.insert(0, head)
+        if not any(map(_has_input, messages)):
+            raise ServiceError(
+                "invalid_request",
+                "Request must include at least one non-empty message content or media input.",
+                "messages",
+            )
+        return messages
+
+    def _add(self, message: wire.Message, path: str, *, is_past: bool) -> None:
+        """Read one message.
+
+        Args:
+            is_past: the user has spoken after it.
+        """
+        if message.role == "assistant":
+            self._flush()
+            self._add_assistant(message.content, path)
+        elif message.role == "user":
+            self._add_user(message.content, path)
+        elif not (is_past and message.clear_at == "next_user_message"):
+            self._add_system(message.content, path)
+
+    def _add_system(self, content: wire.Content, path: str) -> None:
+        texts = [
+            _ACCOUNTS.sub("", block.text)
+            for block, _ in _read(content, path, wire.SYSTEM_BLOCKS)
+            if isinstance(block, wire.TextBlock)
+        ]
+        text = "\n".join(filter(None, texts)).strip()
+        if not text:
+            return
+        if not self._turns:
+            self._head.append(text)
+        elif self._turns[-1].role == "assistant":
+            self._waiting.append(text)
+        else:
+            self._turn("user").interject(text)
+
+    def _add_assistant(self, content: wire.Content, path: str) -> None:
+        turn = self._turn("assistant")
+        for block, place in _read(content, path, wire.ASSISTANT_BLOCKS):
+            match block:
+                case wire.ThinkingBlock():
+                    turn.thoughts += filter(None, [recall(block.thinking, block.signature)])
+                case wire.ToolUseBlock():
+                    self.used_tools.add(block.name)
+                    turn.calls.append(_parse_call(block, place))
+                case wire.TextBlock(text=text) | wire.CompactionBlock(content=text):
+                    turn.say(text or "")
+
+    def _add_user(self, content: wire.Content, path: str) -> None:
+        blocks = _read(content, path, wire.USER_BLOCKS)
+        results = False
+        for block, place in blocks:
+            if isinstance(block, wire.ToolResultBlock):
+                results = True
+                self._add_result(block, place)
+            else:
+                self._flush()
+                self._add_block(self._turn("user"), block, place)
+        self._flush()
+        if not results:
+            # A turn stays a turn when nothing is said in it.
+            self._turn("user")
+
+    def _add_result(self, block: wire.ToolResultBlock, path: str) -> None:
+        turn = Turn("tool", tool_call_id=block.tool_use_id)
+        self._turns.append(turn)
+        for inner, place in _read(block.content, f"{path}.content", wire.RESULT_BLOCKS):
+            self._add_block(turn, inner, place)
+
+    def _add_block(self, turn: Turn, block: wire.Block, path: str) -> None:
+        """Add what a user's turn and the result of a call may hold."""
+        match block:
+            case wire.ImageBlock(source=source):
+                self._add_image(turn, source, f"{path}.source")
+            case wire.DocumentBlock(source=wire.Source(type="content", content=content)):
+                for inner, place in _read(content, f"{path}.source.content", wire.SOURCE_BLOCKS):
+                    self._add_block(turn, inner, place)
+            case wire.DocumentBlock():
+                turn.say(_document_text(block))
+            case wire.SearchResultBlock():
+                found = (block.title, block.source, *(part.text for part in block.content))
+                turn.say("\n".join(filter(None, found)))
+            case wire.ToolReferenceBlock(tool_name=name):
+                self.used_tools.add(name)
+                turn.say(f"Tool loaded: {name}")
+            case wire.TextBlock(text=text) | wire.CompactionBlock(content=text):
+                turn.say(text or "")
+
+    def _add_image(self, turn: Turn, source: wire.Source, path: str) -> None:
+        match source:
+            case wire.Source(type="base64", data=str(data)):
+                url = f"data:{source.media_type or 'image/png'};base64,{data}"
+            case wire.Source(type="url", url=str(url)):
+                pass
+            case _:
+                raise ServiceError(
+                    "invalid_request", f"{path} must hold an image as base64 or a url", path
+                )
+        kind = common.Media.KIND_IMAGE
+        reference = MediaRef(kind, url, path, pb.Part(media=common.Media(kind=kind)))
+        self.media.append(reference)
+        turn.parts.append(reference.part)
+
+    def _turn(self, role: str) -> Turn:
+        """Return the turn that goes on when somebody speaks."""
+        if not self._turns or self._turns[-1].role != role:
+            self._turns.append(Turn(role))
+        return self._turns[-1]
+
+    def _flush(self) -> None:
+        """Say what was left for the system, in the user's place."""
+        if self._waiting:
+            self._turn("user").interject("\n\n".join(self._waiting))
+            self._waiting.clear()
+
+
+def _read(
+    content: wire.Content, path: str, known: Mapping[str, type[wire.Block]]
+) -> Iterator[tuple[wire.Block, str]]:
+    """Yield the blocks of a content that are known, each with its place."""
+    if isinstance(content, str):
+        yield wire.TextBlock(content), path
+        return
+    for index, raw in enumerate(content or ()):
+        place = f"{path}[{index}]"
+        kind = body.decode(_KIND, raw, place).type
+        if (shape := known.get(kind)) is not None:
+            yield body.decode(_DECODERS[shape], raw, place), place
+
+
+def _parse_call(block: wire.ToolUseBlock, path: str) -> pb.ToolCall:
+    path = f"{path}.input"
+    arguments = body.decode(_ANY, block.input, path)
+    if not isinstance(arguments, dict | None):
+        raise ServiceError("invalid_request", f"{path} must be an object", path)
+    body.check_depth(arguments, path)
+    text = "{}" if arguments is None else bytes(block.input).decode()
+    return pb.ToolCall(id=block.id, name=block.name, arguments=text)
+
+
+def _document_text(block: wire.DocumentBlock) -> str:
+    """Return the text of a document; of others, a note in which the model learns of it."""
+    if block.source.type == "text":
+        return block.source.data or ""
+    name = f' "{block.title}"' if block.title else ""
+    return f"[The document{name} is left out: only documents of plain text can be read here.]"
+
+
+def _has_input(message: pb.Message) -> bool:
+    return (
+        message.role == "tool"
+        or bool(message.tool_calls)
+        or bool(message.reasoning.strip())
+        or any(part.HasField("media") or part.text.strip() for part in message.parts)
+    )
+
+
+def continues(messages: Sequence[pb.Message]) -> bool:
+    """Return whether the last message is the beginning of the answer."""
+    last = messages[-1]
+    return (
+        last.role == "assistant"
+        and not last.tool_calls
+        and any(part.text.strip() for part in last.parts)
+    )

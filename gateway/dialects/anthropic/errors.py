@@ -1,0 +1,76 @@
+"""Anthropic's error envelope: the status and type of every code.
+
+The only place where HTTP status codes of these routes are written. Where Anthropic's coding agent
+recovers by the wording of a message, that wording is used. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+
+from gateway.dialects.base import ErrorReply
+from shared.errors import CODES, ServiceError
+
+_INVALID: Final = "invalid_request_error"
+_API: Final = "api_error"
+_OVERLOADED: Final = "overloaded_error"
+
+# Code → status and type.
+FORMS: Final[Mapping[str, tuple[int, str]]] = {
+    "invalid_request": (400, _INVALID),
+    "context_length_exceeded": (400, _INVALID),
+    "unsupported_tokenizer": (400, _INVALID),
+    "payload_too_large": (413, "request_too_large"),
+    "missing_api_key": (401, "authentication_error"),
+    "invalid_api_key": (401, "authentication_error"),
+    "feature_disabled": (403, "permission_error"),
+    "not_found": (404, "not_found_error"),
+    "model_not_found": (404, "not_found_error"),
+    "method_not_allowed": (405, _INVALID),
+    "cancelled": (499, _API),
+    "not_implemented": (501, "not_implemented"),
+    "not_supported": (501, "not_supported_error"),
+    "server_busy": (503, _OVERLOADED),
+    "request_memory_budget_exceeded": (503, "request_memory_budget_exceeded"),
+    "model_loading": (503, _OVERLOADED),
+    "worker_unavailable": (503, _API),
+    "store_unavailable": (503, _API),
+    "watch_missing": (503, _API),
+    "timeout": (504, "timeout_error"),
+    "out_of_vocabulary": (500, _API),
+    "engine_failed": (500, _API),
+    "internal": (500, _API),
+}
+# The clients repeat whatever has failed with 500 or more, unless they are told that it is no use.
+_PERMANENT: Final = {"not_implemented", "not_supported", "request_memory_budget_exceeded"}
+
+assert FORMS.keys() == CODES.keys()
+
+
+def envelope(failure: ServiceError) -> dict[str, Any]:
+    """Return the whole object that says what failed, before a stream and inside one."""
+    fields = {"type": FORMS[failure.code][1], "message": _message(failure), **failure.details}
+    return {"type": "error", "error": fields, "request_id": None}
+
+
+def error(failure: ServiceError) -> ErrorReply:
+    """Return the HTTP answer."""
+    headers = {"Content-Type": "application/json"}
+    if failure.retry_after_s is not None:
+        headers["Retry-After"] = str(math.ceil(failure.retry_after_s))
+    if failure.code in _PERMANENT:
+        headers["x-should-retry"] = "false"
+    return ErrorReply(FORMS[failure.code][0], orjson.dumps(envelope(failure)), headers)
+
+
+def _message(failure: ServiceError) -> str:
+    details = failure.details
+    if failure.code == "context_length_exceeded" and {"n_prompt_tokens", "n_ctx"} <= details.keys():
+        # Claude Code shortens its history at these words. One token is left for the answer.
+        most = details["n_ctx"] - 1
+        return f"prompt is too long: {details['n_prompt_tokens']} tokens > {most} maximum"
+    return failure.message
