@@ -1,7 +1,7 @@
 """Says that the server answers, and how to try it.
 
 Runs beside honcho, not under it: honcho ends everything when one of its processes exits. Asks
-for /health until it is 200, prints, and leaves; leaves silently when whoever started it goes.
+for /health until it is well, prints, and leaves; leaves silently when whoever started it goes.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ def invite(gateway: GatewaySettings) -> str:
     key = ""
     if gateway.api_key or gateway.api_key_file:
         key = " -H 'Authorization: Bearer YOUR-KEY'"
+    url += gateway.api_prefix
     call = f"curl -N {url}/v1/chat/completions -H 'Content-Type: application/json'{key}"
     return (
         f"\nmlxcel-server answers at {url}  (Ctrl-C stops it). Try:\n\n  {call} -d '{_QUESTION}'\n"
@@ -42,12 +43,13 @@ def invite(gateway: GatewaySettings) -> str:
 
 
 def is_ready(gateway: GatewaySettings) -> bool:
-    """Return whether /health answers 200. No proxy of the environment is asked."""
+    """Return whether /health answers well. No proxy of the environment is asked."""
     connection = http.client.HTTPConnection(_reach(gateway), gateway.port, timeout=2)
     with contextlib.closing(connection):
         try:
-            connection.request("GET", "/health")
-            return connection.getresponse().status == 200
+            connection.request("GET", f"{gateway.api_prefix}/health")
+            # Under a prefix it is not open to everybody, and says nothing more to us.
+            return connection.getresponse().status in (200, 401)
         except (OSError, http.client.HTTPException):
             return False
 

@@ -51,6 +51,8 @@ def read_start(arguments: list[str]) -> Start:
     if settings.sse_ping_interval_s == 0:
         raise ConfigError("--sse-ping-interval: must be at least 1, or -1 for never")
     check_address(settings.store)
+    if settings.allowed_origins and settings.cors_origins != "*":
+        raise ConfigError("--allowed-origins: can't be combined with --cors-origins")
     keys = Keys(settings.api_key, [fleet.folder / name for name in settings.api_key_file])
     folder = rundir.open_run_directory(settings.port)
     return Start(settings, keys, [(entry, entry.addresses(folder)) for entry in fleet.workers])

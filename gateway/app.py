@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from aiohttp import web
 
+from gateway import cors
 from gateway.context import CONTEXT, Context
 from gateway.dialects.base import ErrorDialect
 from gateway.dialects.openai import errors as openai_errors
-from gateway.routes import cache, health, models, slots, text, tokens
-from gateway.routes.route import Handler
+from gateway.routes import cache, health, metrics, models, slots, text, tokens
+from gateway.routes.route import Handler, Route
 from gateway.sse import open_stream
 from shared.errors import ServiceError
 
@@ -28,6 +30,8 @@ _OWNERS: Final = web.AppKey("owners", dict[str, ErrorDialect])
 _ID: Final = web.RequestKey("id", str)
 # What the official clients of Anthropic and of OpenAI read a request's id from.
 _ID_HEADERS: Final = ("request-id", "x-request-id")
+# The code of a request that has failed.
+_OUTCOME: Final = web.RequestKey("outcome", str)
 # Statuses that aiohttp raises before or instead of a handler.
 _CODES: Final[Mapping[int, tuple[str, str]]] = {
     404: ("not_found", "There is nothing at this path."),
@@ -38,17 +42,47 @@ _CODES: Final[Mapping[int, tuple[str, str]]] = {
 
 def make_app(context: Context) -> web.Application:
     """Return the application; starting and stopping the registry is the caller's work."""
+    modules = [text, tokens, models, health, cache, slots]
+    if context.settings.metrics or context.settings.metrics_port:
+        modules.append(metrics)
+    routes = [route for module in modules for route in module.routes()]
+    return _make(context, routes, context.settings.api_prefix)
+
+
+def make_metrics_app(context: Context) -> web.Application:
+    """Return the application of the port that serves metrics alone."""
+    return _make(context, metrics.routes(), prefix="")
+
+
+def _make(context: Context, routes: Iterable[Route], prefix: str) -> web.Application:
     # Bodies are bounded by body.py, which counts while it reads.
-    app = web.Application(middlewares=[rim], client_max_size=0)
+    app = web.Application(middlewares=[count, rim], client_max_size=0)
     app[CONTEXT] = context
     app[_OWNERS] = {}
     app.on_response_prepare.append(_name_request)
-    modules = (text, tokens, models, health, cache, slots)
-    for route in (route for module in modules for route in module.routes()):
-        add = app.router.add_get if route.method == "GET" else app.router.add_post
-        add(route.path, route.handler)
-        app[_OWNERS][route.path] = route.dialect
+    cors.set_up(app, cors.Cors(context.settings))
+    for route in routes:
+        # What answers GET answers HEAD.
+        add = getattr(app.router, f"add_{route.method.lower()}")
+        add(prefix + route.path, route.handler)
+        app[_OWNERS][prefix + route.path] = route.dialect
     return app
+
+
+@web.middleware
+async def count(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Note how long a request took and what became of it."""
+    began_s = time.monotonic()
+    outcome = "cancelled"
+    try:
+        response = await handler(request)
+        outcome = request.get(_OUTCOME, "ok")
+        return response
+    finally:
+        context = request.app[CONTEXT]
+        resource = request.match_info.route.resource
+        path = resource.canonical if resource is not None else "unknown"
+        context.metrics.note_answer(path, outcome, time.monotonic() - began_s)
 
 
 @web.middleware
@@ -72,6 +106,7 @@ async def rim(request: web.Request, handler: Handler) -> web.StreamResponse:
     except Exception:
         log.exception("%s: %s %s failed", request[_ID], request.method, request.path)
         error = ServiceError("internal", "Internal server error.")
+    request[_OUTCOME] = error.code
     if (stream := open_stream(request)) is not None:
         place = (request[_ID], request.method, request.path)
         log.warning("%s: %s %s: stream failed: %s", *place, error.code)

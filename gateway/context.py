@@ -10,6 +10,7 @@ from aiohttp import web
 from gateway.auth import Keys
 from gateway.dialects.base import Policy
 from gateway.generate import Generator
+from gateway.metrics import Metrics
 from gateway.registry import Registry
 from gateway.state.archive import Archive
 from shared.settings import GatewaySettings
@@ -28,6 +29,7 @@ class Context:
     registry: Registry
     generator: Generator
     archive: Archive
+    metrics: Metrics
     patience_s: float = 10.0
 
     @property

@@ -16,6 +16,7 @@ from collections.abc import AsyncGenerator, Sequence
 
 from gateway.fold import Item
 from gateway.mailbox import Mailbox
+from gateway.metrics import Metrics
 from gateway.replica import Replica, Ticket
 from gateway.resume import History
 from gateway.worker import TextWorker
@@ -118,19 +119,24 @@ class Generator:
 
     Args:
         timeout_s: longest time one request may take.
+        metrics: told of every request that ran to its end.
     """
 
-    def __init__(self, timeout_s: float) -> None:
+    def __init__(self, timeout_s: float, metrics: Metrics) -> None:
         self._timeout_s = timeout_s
+        self._metrics = metrics
         self._keys = itertools.count(1)
         self._runs: set[Run] = set()
         self._idle = asyncio.Event()
         self._idle.set()
 
     async def run(
-        self, request: pb.GenerateRequest, worker: TextWorker
+        self, request: pb.GenerateRequest, worker: TextWorker, *, counted: bool = True
     ) -> AsyncGenerator[Sequence[Item]]:
         """Yield the items of a request in batches: first its Accepted, last its Finished.
+
+        Args:
+            counted: whether it belongs to the totals of the reference's metrics.
 
         Raises:
             ServiceError: it was refused, or has failed.
@@ -143,8 +149,12 @@ class Generator:
         self._idle.clear()
         try:
             async with contextlib.aclosing(run.serve()) as batches:
+                batch: Sequence[Item] = ()
                 async for batch in batches:
                     yield batch
+            # Who reads on after the last batch has had it.
+            if batch and isinstance(last := batch[-1], pb.Event):
+                self._metrics.note_finished(last.finished, counted=counted)
         finally:
             timer.cancel()
             self._runs.discard(run)

@@ -12,15 +12,17 @@ import errno
 import logging
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from aiohttp import web
 
-from gateway.app import make_app
+from gateway.app import make_app, make_metrics_app
 from gateway.auth import Keys
 from gateway.context import Context
 from gateway.generate import Generator
+from gateway.metrics import Metrics
 from gateway.registry import Registry
 from gateway.state.archive import open_archive
 from shared import lifecycle
@@ -54,8 +56,10 @@ def make_context(start: Start) -> Context:
         strict_model=settings.strict_model,
         now_s=time.monotonic,
     )
-    generator = Generator(settings.timeout_s)
-    return Context(settings, start.keys, registry, generator, open_archive(settings))
+    metrics = Metrics()
+    generator = Generator(settings.timeout_s, metrics)
+    archive = open_archive(settings)
+    return Context(settings, start.keys, registry, generator, archive, metrics)
 
 
 async def serve(start: Start) -> None:
@@ -69,45 +73,48 @@ async def serve(start: Start) -> None:
         loop.call_soon_threadsafe(stopping.set)
 
     beat = lifecycle.Beat(pulse.age_s, on_orphaned)
-    runner = web.AppRunner(
-        make_app(context), handler_cancellation=True, access_log=None, shutdown_timeout=0.2
-    )
-    await runner.setup()
+    settings = context.settings
+    runners = [await listen(make_app(context), settings.host, settings.port)]
+    if settings.metrics_port:
+        app = make_metrics_app(context)
+        runners.append(await listen(app, settings.host, settings.metrics_port, "--metrics-port"))
     context.registry.start()
-    await listen(runner, context.settings)
     lifecycle.on_stop_signals(loop, stopping.set)
     beat.start()
     await stopping.wait()
     beat.stop()
-    await stop(runner, context)
+    await stop(runners, context)
 
 
-async def listen(runner: web.AppRunner, settings: GatewaySettings) -> None:
-    """Bind the port, or leave for good."""
-    site = web.TCPSite(runner, settings.host, settings.port)
+async def listen(app: web.Application, host: str, port: int, flag: str = "--port") -> web.AppRunner:
+    """Bind a port, or leave for good; `flag` is what would choose another."""
+    runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.2)
+    await runner.setup()
     try:
-        await site.start()
+        await web.TCPSite(runner, host, port).start()
     except OSError as failure:
-        where = f"{settings.host}:{settings.port}"
         if failure.errno == errno.EADDRINUSE:
             lifecycle.exit_permanently(
-                f"port {settings.port} is in use on {settings.host}; stop what listens there, "
-                "or choose another with --port"
+                f"port {port} is in use on {host}; stop what listens there, or choose another "
+                f"with {flag}"
             )
-        lifecycle.exit_permanently(f"can't listen on {where}: {os.strerror(failure.errno or 0)}")
-    log.info("listening on http://%s:%d", settings.host, settings.port)
+        reason = os.strerror(failure.errno or 0)
+        lifecycle.exit_permanently(f"can't listen on {host}:{port}: {reason}")
+    log.info("listening on http://%s:%d", host, port)
+    return runner
 
 
-async def stop(runner: web.AppRunner, context: Context) -> None:
+async def stop(runners: Sequence[web.AppRunner], context: Context) -> None:
     """End everything in order."""
     log.info("stopping")
-    for site in list(runner.sites):
+    for site in [site for runner in runners for site in runner.sites]:
         await site.stop()
     goodbye = ServiceError("worker_unavailable", "The server is shutting down.", retry_after_s=5.0)
     context.generator.fail_all(goodbye)
     context.registry.fail_calls(goodbye)
     await context.generator.drain(_GRACE_S)
-    await runner.cleanup()
+    for runner in runners:
+        await runner.cleanup()
     await context.registry.stop()
     await context.archive.close()
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -97,6 +98,13 @@ class TextWorker(Worker):
     ) -> None:
         super().__init__(entry, replicas)
         self.admission = admission
+
+    def counters(self) -> Counter[str]:
+        """Return what its replicas have counted together, also those of former processes."""
+        total: Counter[str] = Counter()
+        for replica in self.replicas:
+            total.update(replica.counters.values())
+        return total
 
     def clients(self) -> Sequence[TextClient]:
         """Return the way to each replica that is ready."""

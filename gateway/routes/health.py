@@ -55,10 +55,7 @@ def describe(worker: TextWorker, workers: Sequence[Worker]) -> tuple[int, dict[s
 
 
 def _count(worker: TextWorker, active: int) -> dict[str, int]:
-    totals: dict[str, int] = {}
-    for replica in worker.replicas:
-        for name, value in replica.counters.values().items():
-            totals[name] = totals.get(name, 0) + value
+    totals = worker.counters()
     return {
         "sequences_started": totals["sequences_started"],
         "sequences_completed": totals["sequences_completed"],

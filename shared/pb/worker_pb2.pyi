@@ -224,6 +224,12 @@ class Counters(_message.Message):
     PREEMPTIONS_FIELD_NUMBER: _builtins.int
     CANCELLED_FIELD_NUMBER: _builtins.int
     FAILED_FIELD_NUMBER: _builtins.int
+    MIXED_STEPS_FIELD_NUMBER: _builtins.int
+    PROMPT_CACHE_LOOKUPS_FIELD_NUMBER: _builtins.int
+    PROMPT_CACHE_HITS_FIELD_NUMBER: _builtins.int
+    PROMPT_CACHE_TOKENS_REUSED_FIELD_NUMBER: _builtins.int
+    PROMPT_CACHE_EVICTIONS_LRU_FIELD_NUMBER: _builtins.int
+    PROMPT_CACHE_EVICTIONS_TTL_FIELD_NUMBER: _builtins.int
     sequences_started: _builtins.int
     sequences_completed: _builtins.int
     prefill_tokens: _builtins.int
@@ -233,6 +239,14 @@ class Counters(_message.Message):
     preemptions: _builtins.int
     cancelled: _builtins.int
     failed: _builtins.int
+    mixed_steps: _builtins.int
+    """Steps in which some sequence was prefilled while others decoded."""
+    prompt_cache_lookups: _builtins.int
+    prompt_cache_hits: _builtins.int
+    prompt_cache_tokens_reused: _builtins.int
+    """Prompt tokens that hits spared."""
+    prompt_cache_evictions_lru: _builtins.int
+    prompt_cache_evictions_ttl: _builtins.int
     def __init__(
         self,
         *,
@@ -245,10 +259,16 @@ class Counters(_message.Message):
         preemptions: _builtins.int = ...,
         cancelled: _builtins.int = ...,
         failed: _builtins.int = ...,
+        mixed_steps: _builtins.int = ...,
+        prompt_cache_lookups: _builtins.int = ...,
+        prompt_cache_hits: _builtins.int = ...,
+        prompt_cache_tokens_reused: _builtins.int = ...,
+        prompt_cache_evictions_lru: _builtins.int = ...,
+        prompt_cache_evictions_ttl: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancelled", b"cancelled", "decode_steps", b"decode_steps", "decode_tokens", b"decode_tokens", "failed", b"failed", "preemptions", b"preemptions", "prefill_chunks", b"prefill_chunks", "prefill_tokens", b"prefill_tokens", "sequences_completed", b"sequences_completed", "sequences_started", b"sequences_started"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancelled", b"cancelled", "decode_steps", b"decode_steps", "decode_tokens", b"decode_tokens", "failed", b"failed", "mixed_steps", b"mixed_steps", "preemptions", b"preemptions", "prefill_chunks", b"prefill_chunks", "prefill_tokens", b"prefill_tokens", "prompt_cache_evictions_lru", b"prompt_cache_evictions_lru", "prompt_cache_evictions_ttl", b"prompt_cache_evictions_ttl", "prompt_cache_hits", b"prompt_cache_hits", "prompt_cache_lookups", b"prompt_cache_lookups", "prompt_cache_tokens_reused", b"prompt_cache_tokens_reused", "sequences_completed", b"sequences_completed", "sequences_started", b"sequences_started"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -270,6 +290,7 @@ class Heartbeat(_message.Message):
     MEMORY_FIELD_NUMBER: _builtins.int
     COUNTERS_FIELD_NUMBER: _builtins.int
     DRAINING_FIELD_NUMBER: _builtins.int
+    PROMPT_CACHE_ENTRIES_FIELD_NUMBER: _builtins.int
     instance: _builtins.str
     """Random per process: a change tells that the worker was restarted."""
     step: _builtins.int
@@ -286,6 +307,7 @@ class Heartbeat(_message.Message):
     """Age of the oldest of those."""
     draining: _builtins.bool
     """Set once the worker is about to end and takes no more requests."""
+    prompt_cache_entries: _builtins.int
     @_builtins.property
     def memory(self) -> Global___Memory: ...
     @_builtins.property
@@ -303,10 +325,11 @@ class Heartbeat(_message.Message):
         memory: Global___Memory | None = ...,
         counters: Global___Counters | None = ...,
         draining: _builtins.bool = ...,
+        prompt_cache_entries: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["counters", b"counters", "memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["counters", b"counters", "draining", b"draining", "instance", b"instance", "memory", b"memory", "queue_age_ms", b"queue_age_ms", "queue_depth", b"queue_depth", "slots_active", b"slots_active", "slots_total", b"slots_total", "step", b"step", "step_age_ms", b"step_age_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["counters", b"counters", "draining", b"draining", "instance", b"instance", "memory", b"memory", "prompt_cache_entries", b"prompt_cache_entries", "queue_age_ms", b"queue_age_ms", "queue_depth", b"queue_depth", "slots_active", b"slots_active", "slots_total", b"slots_total", "step", b"step", "step_age_ms", b"step_age_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

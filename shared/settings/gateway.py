@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shared.config import setting
-from shared.settings.value import parse_bytes, parse_bytes_or_none, parse_keys
+from shared.settings.value import (
+    parse_bytes,
+    parse_bytes_or_none,
+    parse_keys,
+    parse_origins,
+    parse_prefix,
+)
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,58 @@ class GatewaySettings:
         env=("LLAMA_ARG_API_KEY_FILE",),
         additive=True,
         is_path=True,
+    )
+    api_prefix: str = setting(
+        "",
+        "Path put before every route, e.g. /llm; nothing answers outside it.",
+        flags=("--api-prefix",),
+        env=("LLAMA_ARG_API_PREFIX",),
+        parse=parse_prefix,
+    )
+    allowed_origins: tuple[str, ...] = setting(
+        (),
+        "Web origins whose pages may read answers, as scheme://host[:port]; instead of "
+        "--cors-origins.",
+        flags=("--allowed-origins",),
+        env=("MLXCEL_ALLOWED_ORIGINS",),
+        parse=parse_origins,
+    )
+    cors_origins: str = setting(
+        "*",
+        "What Access-Control-Allow-Origin says: * is any origin, localhost those of this machine, "
+        "anything else is sent as it is.",
+        flags=("--cors-origins",),
+        env=("LLAMA_ARG_CORS_ORIGINS",),
+    )
+    cors_methods: str = setting(
+        "GET, POST, DELETE, OPTIONS",
+        "What a preflight allows as methods.",
+        flags=("--cors-methods",),
+        env=("LLAMA_ARG_CORS_METHODS",),
+    )
+    cors_headers: str = setting(
+        "*",
+        "What a preflight allows as request headers.",
+        flags=("--cors-headers",),
+        env=("LLAMA_ARG_CORS_HEADERS",),
+    )
+    cors_credentials: bool = setting(
+        True,
+        "Whether pages may send credentials.",
+        flags=("--cors-credentials",),
+        env=("LLAMA_ARG_CORS_CREDENTIALS",),
+    )
+    metrics: bool = setting(
+        False,
+        "Serve /metrics for Prometheus.",
+        flags=("--metrics",),
+        env=("LLAMA_ARG_ENDPOINT_METRICS",),
+    )
+    metrics_port: int = setting(
+        0,
+        "Serve /metrics on a port of its own too; 0: none.",
+        flags=("--metrics-port",),
+        env=("MLXCEL_METRICS_PORT",),
     )
     strict_model: bool = setting(
         False,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from urllib.parse import urlsplit
 
 
 def parse_bytes(text: str) -> int:
@@ -40,3 +41,32 @@ def parse_keys(text: str) -> tuple[str, ...]:
     if not keys:
         raise ValueError("holds no key")
     return keys
+
+
+def parse_origins(text: str) -> tuple[str, ...]:
+    """Return the web origins of a comma list, each a bare `scheme://host[:port]`.
+
+    Raises:
+        ValueError: one of them has more to it than that, and would match nothing.
+    """
+    origins = tuple(part.strip() for part in text.split(",") if part.strip())
+    for origin in origins:
+        parts = urlsplit(origin)
+        if (
+            not parts.hostname
+            or "@" in parts.netloc
+            or origin != f"{parts.scheme}://{parts.netloc}"
+        ):
+            raise ValueError(f"{origin!r} is not an origin such as https://example.com:8443")
+    return origins
+
+
+def parse_prefix(text: str) -> str:
+    """Return a path prefix, empty for none.
+
+    Raises:
+        ValueError: it does not begin with a slash, or ends with one.
+    """
+    if text and re.fullmatch(r"(/[A-Za-z0-9._~-]+)+", text) is None:
+        raise ValueError(f"{text!r} is not a path such as /llm: it begins with / and ends without")
+    return text

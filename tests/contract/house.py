@@ -87,14 +87,15 @@ class House:
             await asyncio.gather(*(worker.start() for worker in self.workers))
         self.context.registry.start()
         if wait:
-            await until(lambda: all(w.state == "ready" for w in self.context.registry.workers))
+            replicas = [r for worker in self.context.registry.workers for r in worker.replicas]
+            await until(lambda: all(replica.ready for replica in replicas))
 
     async def stop(self) -> None:
         """Stop everything."""
         if self._session is not None:
             await self._session.close()
         if self._runner is not None:
-            await stop(self._runner, self.context)
+            await stop([self._runner], self.context)
         await asyncio.gather(*(worker.stop() for worker in self.workers))
 
     # ------------------------------------------------------------ client

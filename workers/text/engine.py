@@ -230,6 +230,7 @@ class Engine:
         budget = scheduler.chunk_tokens(
             pace.step_s, pace.prefill_tokens_per_s, decoding=bool(self._batch.rows)
         )
+        allowed = budget
         while (turn := scheduler.turn(budget)) is not None:
             sequence, limit = turn
             began_s = time.monotonic()
@@ -246,6 +247,7 @@ class Engine:
             pace.note_prefill(fed, time.monotonic() - began_s)
             self.counters.prefill_chunks += 1
             self.counters.prefill_tokens += fed
+        self.counters.mixed_steps += bool(self._batch.rows) and budget < allowed
 
     def _preempt(self) -> None:
         """Take out a low sequence whose slot a high one needs, or one there is no memory for."""

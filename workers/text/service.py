@@ -223,6 +223,7 @@ class TextService(text_pb2_grpc.TextServicer):
         active, queued = self._load()
         oldest = min((s.queued_s for s in self._engine.waiting()), default=time.monotonic())
         card = self.ready.card if self.ready else worker_pb2.ModelCard()
+        cached = self._cached()
         return worker_pb2.Heartbeat(
             instance=self._instance,
             step=self._engine.step,
@@ -232,9 +233,25 @@ class TextService(text_pb2_grpc.TextServicer):
             queue_depth=queued,
             queue_age_ms=int((time.monotonic() - oldest) * 1000),
             memory=self._memory(),
-            counters=self._engine.counters,
+            counters=self._counters(cached),
             draining=self.draining,
+            prompt_cache_entries=cached.entries,
         )
+
+    def _cached(self) -> pb.CacheStatsReply:
+        """Return plain numbers that the engine thread may be changing."""
+        cache = self.ready.cache if self.ready else None
+        return cache.stats() if cache else pb.CacheStatsReply()
+
+    def _counters(self, cached: pb.CacheStatsReply) -> worker_pb2.Counters:
+        counters = worker_pb2.Counters()
+        counters.CopyFrom(self._engine.counters)
+        counters.prompt_cache_lookups = cached.lookups
+        counters.prompt_cache_hits = cached.hits
+        counters.prompt_cache_tokens_reused = cached.tokens_reused
+        counters.prompt_cache_evictions_lru = cached.evictions_lru
+        counters.prompt_cache_evictions_ttl = cached.evictions_ttl
+        return counters
 
     def _memory(self) -> worker_pb2.Memory:
         cache = self.ready.cache if self.ready else None

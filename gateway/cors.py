@@ -1,0 +1,82 @@
+"""Which web pages may read the answers, and what a browser is told before it asks.
+
+Owns every `Access-Control-*` header. A preflight is answered here on any path, before keys are
+looked at, since browsers send none with it. Rules and defaults are those of llama-server: an open
+server echoes the origin, `--allowed-origins` names those that may. Pure but for two aiohttp hooks.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import urlsplit
+
+from aiohttp import web
+
+from gateway.routes.route import Handler
+from shared.settings import GatewaySettings
+
+_LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_ORIGIN: Final = "Access-Control-Allow-Origin"
+
+
+class Cors:
+    """The rules of one server."""
+
+    def __init__(self, settings: GatewaySettings) -> None:
+        self._allowed = settings.allowed_origins
+        self._origins = settings.cors_origins
+        self._methods = settings.cors_methods
+        self._headers = settings.cors_headers
+        self._credentials = settings.cors_credentials
+
+    def allow(self, origin: str) -> dict[str, str]:
+        """Return the headers that let a page of this origin read an answer, or keep it from it."""
+        if self._allowed:
+            found = {_ORIGIN: origin} if origin in self._allowed else {}
+        elif self._origins == "localhost":
+            found = {_ORIGIN: origin} if _is_local(origin) else {}
+        elif self._origins == "*" and self._credentials:
+            # Browsers take no `*` together with credentials.
+            found = {_ORIGIN: origin}
+        else:
+            return {_ORIGIN: self._origins}
+        # Whoever keeps a copy of the answer must not show it to a page of another origin.
+        return found | {"Vary": "Origin"}
+
+    def preflight(self, request: web.Request) -> web.Response:
+        """Return the answer to a browser's question whether it may ask."""
+        headers = {
+            "Access-Control-Allow-Credentials": str(self._credentials).lower(),
+            "Access-Control-Allow-Methods": self._methods,
+            "Access-Control-Allow-Headers": self._allowed_headers(request),
+        }
+        return web.Response(content_type="text/html", headers=headers)
+
+    def _allowed_headers(self, request: web.Request) -> str:
+        asked = request.headers.get("Access-Control-Request-Headers", "").lower()
+        # Of all headers, browsers leave this one out of what `*` allows.
+        if self._headers == "*" and "authorization" in asked:
+            return "*, Authorization"
+        return self._headers
+
+
+def set_up(app: web.Application, cors: Cors) -> None:
+    """Answer preflights of an application, and put the origin on all its answers."""
+
+    @web.middleware
+    async def answer_preflight(request: web.Request, handler: Handler) -> web.StreamResponse:
+        return cors.preflight(request) if request.method == "OPTIONS" else await handler(request)
+
+    async def allow(request: web.Request, response: web.StreamResponse) -> None:
+        response.headers.update(cors.allow(request.headers.get("Origin", "")))
+
+    # Before the rim: neither a key nor a route is needed.
+    app.middlewares.insert(0, answer_preflight)
+    app.on_response_prepare.append(allow)
+
+
+def _is_local(origin: str) -> bool:
+    try:
+        return urlsplit(origin).hostname in _LOCAL_HOSTS
+    except ValueError:
+        return False
