@@ -152,7 +152,7 @@ class Worker:
         detected = intake.answers.detected
         card.chat_template = prompter.template
         card.tool_call_format = detected.name if detected else ""
-        card.reasoning = prompter.tags is not None
+        card.reasoning = intake.answers.thinks
         self._service.ready = Ready(model, card, prompter, intake, parts.reuse.cache, budget)
         self._ready_task = self._loop.create_task(self._server.set_ready(ready=True))
         log.info("%s is ready: %d slots of %d tokens", card.name, slots, context_tokens)

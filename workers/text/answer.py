@@ -52,16 +52,18 @@ class AnswerMaker:
 
     Attributes:
         detected: the format in which the chat template writes calls; None if it knows no tools.
+        thinks: whether the model thinks before it answers.
     """
 
     def __init__(self, model: TextModel, prompter: Prompter, settings: TextSettings) -> None:
         self._model = model
         self._settings = settings
-        self.detected = detect(prompter.template)
+        self.detected = detect(prompter.tool_template)
         self._format = self.detected or generic_json.FORMAT
         # These models think on a channel of its own, whether they may call or not.
         self._channels = self._format is harmony.FORMAT
         self._tags = channel.TAGS if self._channels else prompter.tags
+        self.thinks = self._tags is not None
         self._grammars = GrammarCompiler(model.tokenizer, model.vocab_tokens, [*model.end_ids])
 
     def make(self, request: pb.GenerateRequest, prompt: Sequence[int], max_tokens: int) -> Answer:

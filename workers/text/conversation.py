@@ -1,32 +1,74 @@
 """Messages as chat templates expect them.
 
 Owns what a template gets to see of a conversation: which tools, the instruction of a forced tool
-choice, and whose thoughts. Pure; the request itself is never changed.
+choice, whose thoughts, and what it takes for granted that clients don't send. Pure; the request
+itself is never changed.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterable, Sequence
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from shared.pb import text_pb2 as pb
 from workers.text.reasoning import Tags
 
 _FORCED = (pb.ToolChoice.MODE_REQUIRED, pb.ToolChoice.MODE_NAMED)
+# What templates of Llama 3 and GPT-OSS, Mistral, and GPT-OSS say where they do what `Habits` names.
+_FIRST_CALL = re.compile(r"tool_calls(\[0\]| *\| *first)")
+_EACH_CALL = re.compile(r"\bin [\w.\[\]'\"]*tool_calls\b")
+_NINE_LETTERS = re.compile(r"id *\| *length *(!=|<) *9")
+_THINKING = re.compile(r"message(\.thinking|\[.thinking.\])")
+_DESCRIPTION = re.compile(r"\+ *\w+(\.function)?\.description\b")
 
 
-def rendered_tools(chat: pb.ChatPrompt) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class Habits:
+    """What a template takes for granted.
+
+    Attributes:
+        single_call: no turn has more than one call; it drops the others, or refuses the turn.
+        short_ids: ids of calls have nine letters or digits.
+        thinking: thoughts stand under this name, and never beside both text and a call.
+        described: each function has a description.
+    """
+
+    single_call: bool = False
+    short_ids: bool = False
+    thinking: bool = False
+    described: bool = False
+
+    @staticmethod
+    def read(template: str) -> Habits:
+        """Return those of a template."""
+        return Habits(
+            single_call=bool(_FIRST_CALL.search(template) and not _EACH_CALL.search(template)),
+            short_ids=bool(_NINE_LETTERS.search(template)),
+            thinking=bool(_THINKING.search(template)) and "reasoning_content" not in template,
+            described=bool(_DESCRIPTION.search(template)),
+        )
+
+
+def rendered_tools(chat: pb.ChatPrompt, habits: Habits) -> list[dict[str, Any]]:
     """Return the tool objects a template gets: all, none, or the one that is forced."""
     choice = chat.tool_choice
     if choice.mode == pb.ToolChoice.MODE_NONE:
         return []
     named = choice.mode == pb.ToolChoice.MODE_NAMED
-    return [json.loads(tool.json) for tool in chat.tools if not named or tool.name == choice.name]
+    tools = [json.loads(tool.json) for tool in chat.tools if not named or tool.name == choice.name]
+    if habits.described:
+        for tool in tools:
+            tool["function"].setdefault("description", "")
+    return tools
 
 
 def rendered_messages(
-    chat: pb.ChatPrompt, tags: Tags | None, *, keeps_thoughts: bool
+    chat: pb.ChatPrompt, tags: Tags | None, habits: Habits, *, keeps_thoughts: bool
 ) -> list[dict[str, Any]]:
     """Return the messages a template gets.
 
@@ -36,14 +78,81 @@ def rendered_messages(
             user turn stay, as Qwen3 was trained (the rolling checkpoint of the reference): the
             steps of one tool loop see each other's thoughts.
     """
-    last_user = max((i for i, m in enumerate(chat.messages) if m.role == "user"), default=-1)
+    last_user = max((i for i, m in enumerate(chat.messages) if _is_question(m)), default=-1)
     messages = [
         _to_template(message, tags if index < last_user and not keeps_thoughts else None)
         for index, message in enumerate(chat.messages)
     ]
+    _name_results(messages)
     if chat.tools and chat.tool_choice.mode in _FORCED:
         _instruct(messages, chat.tool_choice)
-    return messages
+    return list(_adapt(messages, habits))
+
+
+def _is_question(message: pb.Message) -> bool:
+    """Return whether a turn is a user's own: some clients send results of tools as the user's."""
+    text = "".join(part.text for part in message.parts)
+    return message.role == "user" and not (
+        text.startswith("<tool_response>") and text.endswith("</tool_response>")
+    )
+
+
+def _name_results(messages: Iterable[dict[str, Any]]) -> None:
+    """Give results the names of the functions they come from: some templates ask for them."""
+    names: dict[str, str] = {}
+    for message in messages:
+        for call in message.get("tool_calls", ()):
+            names[call["id"]] = call["function"]["name"]
+        name = names.get(message.get("tool_call_id", ""))
+        if message["role"] == "tool" and name is not None:
+            message.setdefault("name", name)
+
+
+def _adapt(messages: Iterable[dict[str, Any]], habits: Habits) -> Iterator[dict[str, Any]]:
+    """Yield the messages as a template of these habits takes them."""
+    for message in _split_calls(messages) if habits.single_call else messages:
+        if habits.short_ids:
+            _shorten_ids(message)
+        if habits.thinking and "reasoning_content" in message:
+            thoughts = [message.pop("reasoning_content")]
+            if message.get("tool_calls") and message["content"]:
+                thoughts.append(message["content"])
+                message["content"] = ""
+            message["thinking"] = "\n\n".join(thoughts)
+        yield message
+
+
+def _split_calls(messages: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the messages with each call in a turn of its own, its result behind it."""
+    rest = deque(messages)
+    while rest:
+        message = rest.popleft()
+        calls = message.pop("tool_calls", ())
+        if not calls:
+            yield message
+        results = []
+        while calls and rest and rest[0]["role"] == "tool":
+            results.append(rest.popleft())
+        for call in calls:
+            yield message | {"tool_calls": [call]}
+            message = {"role": "assistant", "content": ""}
+            yield from (item for item in results if item.get("tool_call_id") == call["id"])
+            results = [item for item in results if item.get("tool_call_id") != call["id"]]
+        yield from results
+
+
+def _shorten_ids(message: dict[str, Any]) -> None:
+    """Give the calls of a message, and the result it is, ids of nine letters or digits."""
+    for call in message.get("tool_calls", ()):
+        call["id"] = _short_id(call["id"])
+    if "tool_call_id" in message:
+        message["tool_call_id"] = _short_id(message["tool_call_id"])
+
+
+def _short_id(text: str) -> str:
+    if re.fullmatch("[A-Za-z0-9]{9}", text):
+        return text
+    return hashlib.sha256(text.encode()).hexdigest()[:9]
 
 
 def _instruct(messages: list[dict[str, Any]], choice: pb.ToolChoice) -> None:

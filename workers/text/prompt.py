@@ -17,7 +17,7 @@ from transformers.utils import chat_template_utils
 
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
-from workers.text.conversation import rendered_messages, rendered_tools
+from workers.text.conversation import Habits, rendered_messages, rendered_tools
 from workers.text.reasoning import find_tags
 
 # transformers renders inside jinja2's sandbox, but a template can still repeat itself: a prompt
@@ -46,6 +46,8 @@ class Prompter:
         think_tags: what mlx-lm infers from the vocabulary that the model thinks between.
 
     Attributes:
+        template: the Jinja text in use; empty when the model has none.
+        tool_template: likewise, for conversations with tools.
         tags: what the model thinks between; None when it does not think.
     """
 
@@ -57,14 +59,12 @@ class Prompter:
         think_tags: tuple[str, str] | None = None,
     ) -> None:
         self._tokenizer = tokenizer
-        self._template = template or _own_template(tokenizer)
-        self.tags = find_tags(think_tags, str(self._template or ""))
+        own, with_tools = _own_templates(tokenizer)
+        self.template = template or own
+        self.tool_template = template or with_tools
+        self.tags = find_tags(think_tags, self.template)
+        self._habits = {text: Habits.read(text) for text in (self.template, self.tool_template)}
         self._template_kwargs = dict(template_kwargs)
-
-    @property
-    def template(self) -> str:
-        """The Jinja text in use; empty when the model has none."""
-        return str(self._template or "")
 
     def render(self, request: pb.GenerateRequest) -> str:
         """Return the prompt text of a request; of token ids, their text.
@@ -125,19 +125,21 @@ class Prompter:
 
     def _render_chat(self, request: pb.GenerateRequest) -> str:
         chat = request.chat
-        if not self._template:
+        forbidden = chat.tool_choice.mode == pb.ToolChoice.MODE_NONE
+        template = self.tool_template if chat.tools and not forbidden else self.template
+        if not template:
             raise ServiceError(
                 "invalid_request",
                 "The model has no chat template; use /v1/completions or --chat-template-file.",
             )
         try:
-            _set_clock(self._template, chat.template_time_unix_s)
+            _set_clock(template, chat.template_time_unix_s)
             variables = self._variables(request)
-            keeps = bool(variables.get("preserve_thinking", False))
+            keeps, habits = bool(variables.get("preserve_thinking")), self._habits[template]
             text = self._tokenizer.apply_chat_template(
-                rendered_messages(chat, self.tags, keeps_thoughts=keeps),
-                tools=rendered_tools(chat) or None,
-                chat_template=self._template,
+                rendered_messages(chat, self.tags, habits, keeps_thoughts=keeps),
+                tools=rendered_tools(chat, habits) or None,
+                chat_template=template,
                 tokenize=False,
                 add_generation_prompt=chat.add_generation_prompt,
                 continue_final_message=not chat.add_generation_prompt,
@@ -165,10 +167,12 @@ class Prompter:
         return values
 
 
-def _own_template(tokenizer: Any) -> str | None:
-    """Return the template of a checkpoint; of several, the one for plain conversations."""
-    template = tokenizer.chat_template
-    return template.get("default") if isinstance(template, dict) else template
+def _own_templates(tokenizer: Any) -> tuple[str, str]:
+    """Return the templates of a checkpoint, for plain conversations and for those with tools."""
+    own = tokenizer.chat_template or ""
+    named = own if isinstance(own, dict) else {"default": own}
+    plain = named.get("default", "")
+    return plain, named.get("tool_use", plain)
 
 
 def _set_clock(template: str, unix_s: int) -> None:

@@ -135,8 +135,12 @@ def _parse_logprobs(fields: wire.ChatBody) -> pb.Logprobs | None:
 
 
 def _parse_reasoning(fields: wire.ChatBody) -> pb.Reasoning:
-    effort = fields.reasoning_effort
-    if effort is None and (raw := (fields.extra_body or {}).get("reasoning_effort")) is not None:
-        nested = msgspec.json.decode(raw)
+    extra = fields.extra_body or {}
+    effort, enabled = fields.reasoning_effort, fields.enable_thinking
+    # Anything of another type is ignored here.
+    if effort is None and "reasoning_effort" in extra:
+        nested = msgspec.json.decode(extra["reasoning_effort"])
         effort = nested if isinstance(nested, str) else None
-    return pb.Reasoning(budget_tokens=parse_budget(fields), effort=effort)
+    if enabled is None and "enable_thinking" in extra:
+        enabled = {b"true": True, b"false": False}.get(bytes(extra["enable_thinking"]))
+    return pb.Reasoning(budget_tokens=parse_budget(fields), effort=effort, enabled=enabled)

@@ -162,6 +162,7 @@ class ChatBody(TurnFields, kw_only=True):
     messages: list[Message]
     logprobs: bool | None = None
     reasoning_effort: str | None = None
+    enable_thinking: bool | None = None
     continue_final_message: bool | None = None
     add_generation_prompt: bool | None = None
     # Looked at only to be refused: see REFUSED.

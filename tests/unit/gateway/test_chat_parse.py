@@ -227,6 +227,30 @@ def test_json_object_means_any_object_where_the_server_serves_it():
     assert json.loads(grammar.json_schema) == {"type": "object"}
 
 
+@pytest.mark.parametrize(
+    ("fields", "effort", "enabled"),
+    [
+        ({}, None, None),
+        ({"reasoning_effort": "low", "enable_thinking": False}, "low", False),
+        ({"extra_body": {"reasoning_effort": "low", "enable_thinking": True}}, "low", True),
+        (
+            {
+                "reasoning_effort": "high",
+                "enable_thinking": True,
+                "extra_body": {"reasoning_effort": "low", "enable_thinking": False},
+            },
+            "high",
+            True,
+        ),
+        ({"extra_body": {"reasoning_effort": 5, "enable_thinking": "no"}}, None, None),
+    ],
+)
+def test_effort_and_the_thinking_switch_stand_at_the_root_or_in_extra_body(fields, effort, enabled):
+    reasoning = parse({"messages": [USER]} | fields).request.reasoning
+    assert (reasoning.effort if reasoning.HasField("effort") else None) == effort
+    assert (reasoning.enabled if reasoning.HasField("enabled") else None) == enabled
+
+
 def test_a_forced_choice_and_a_schema_exclude_each_other():
     body = {
         "messages": [USER],

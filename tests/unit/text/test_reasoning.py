@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.pb import text_pb2 as pb
-from workers.text.conversation import rendered_messages, rendered_tools
+from workers.text.conversation import Habits, rendered_messages, rendered_tools
 from workers.text.reasoning import Answer, Tags, TagSplitter, Thought, ends_thinking, find_tags
 
 TAGS = Tags("<think>", "</think>")
@@ -91,14 +91,23 @@ CHAT = pb.ChatPrompt(
 
 
 def test_only_thoughts_since_the_last_user_turn_stay():
-    _, old, _, new, _ = rendered_messages(CHAT, TAGS, keeps_thoughts=False)
+    _, old, _, new, _ = rendered_messages(CHAT, TAGS, Habits(), keeps_thoughts=False)
     assert old == {"role": "assistant", "content": "first"}
     assert new["content"] == "<think>new</think>second"
     assert new["reasoning_content"] == "newer"
 
 
+def test_a_result_sent_as_a_users_turn_keeps_the_thoughts_before_it():
+    turn = say("user", "<tool_response>\n5\n</tool_response>")
+    messages = [say("user", "one"), say("assistant", "a", reasoning="why"), turn]
+    _, step, _ = rendered_messages(
+        pb.ChatPrompt(messages=messages), TAGS, Habits(), keeps_thoughts=False
+    )
+    assert step["reasoning_content"] == "why"
+
+
 def test_all_thoughts_stay_when_asked_for():
-    _, old, *_ = rendered_messages(CHAT, TAGS, keeps_thoughts=True)
+    _, old, *_ = rendered_messages(CHAT, TAGS, Habits(), keeps_thoughts=True)
     assert old["content"].startswith("<think>old")
     assert old["reasoning_content"] == "older"
 
@@ -114,7 +123,7 @@ def tools_prompt(*messages, mode, name=""):
 )
 def test_a_forced_choice_is_said_where_the_model_looks_first(roles, place):
     chat = tools_prompt(*(say(role, "x") for role in roles), mode=pb.ToolChoice.MODE_REQUIRED)
-    messages = rendered_messages(chat, None, keeps_thoughts=False)
+    messages = rendered_messages(chat, None, Habits(), keeps_thoughts=False)
     assert "You must call one or more of the available functions" in messages[place]["content"]
     assert sum("must call" in message["content"] for message in messages) == 1
     assert "must call" not in str(chat)
@@ -122,19 +131,19 @@ def test_a_forced_choice_is_said_where_the_model_looks_first(roles, place):
 
 def test_a_named_choice_shows_its_function_alone():
     chat = tools_prompt(say("user", "x"), mode=pb.ToolChoice.MODE_NAMED, name="g")
-    assert [tool["function"]["name"] for tool in rendered_tools(chat)] == ["g"]
-    content = rendered_messages(chat, None, keeps_thoughts=False)[0]["content"]
+    assert [tool["function"]["name"] for tool in rendered_tools(chat, Habits())] == ["g"]
+    content = rendered_messages(chat, None, Habits(), keeps_thoughts=False)[0]["content"]
     assert content.endswith("You must call the 'g' function.")
 
 
 def test_choice_none_shows_no_tools():
     chat = tools_prompt(say("user", "x"), mode=pb.ToolChoice.MODE_NONE)
-    assert rendered_tools(chat) == []
+    assert rendered_tools(chat, Habits()) == []
 
 
 def test_argument_texts_become_mappings():
     call = pb.ToolCall(id="c", name="f", arguments='{"a": [1]}')
     broken = pb.ToolCall(id="d", name="f", arguments="{")
     chat = pb.ChatPrompt(messages=[pb.Message(role="assistant", tool_calls=[call, broken])])
-    calls = rendered_messages(chat, None, keeps_thoughts=False)[0]["tool_calls"]
+    calls = rendered_messages(chat, None, Habits(), keeps_thoughts=False)[0]["tool_calls"]
     assert [c["function"]["arguments"] for c in calls] == [{"a": [1]}, "{"]
