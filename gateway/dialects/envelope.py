@@ -56,9 +56,9 @@ def envelope(failure: ServiceError) -> dict[str, Any]:
         "message": failure.message,
         "type": FORMS[failure.code][1],
         "code": failure.code if failure.code in _NAMED else None,
+        # OpenAI's own errors always have it.
+        "param": failure.param,
     }
-    if failure.param is not None:
-        fields["param"] = failure.param
     return fields | failure.details
 
 

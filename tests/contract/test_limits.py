@@ -23,6 +23,7 @@ async def test_ten_times_the_queue_is_answered_at_once_or_later_but_always(house
             "message": "All slots are busy. Please try again later.",
             "type": "server_busy",
             "code": None,
+            "param": None,
         }
     assert [status for status, _ in await asyncio.gather(*tasks)] == [200] * 12
     assert (await house.post("after"))[0] == 200
@@ -85,6 +86,7 @@ TOO_LARGE = {
     "message": "Request body too large.",
     "type": "invalid_request_error",
     "code": None,
+    "param": None,
 }
 
 

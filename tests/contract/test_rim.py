@@ -50,6 +50,7 @@ async def test_a_fault_before_any_answer_is_a_500_without_details(caplog):
             "message": "Internal server error.",
             "type": "server_error",
             "code": None,
+            "param": None,
         }
     assert "a secret detail" in caplog.text
 

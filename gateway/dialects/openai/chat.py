@@ -104,7 +104,11 @@ def _message(parsed: Parsed, completion: Completion) -> dict[str, Any]:
     reasoning = completion.text(pb.BlockStart.KIND_REASONING)
     calls = completion.tool_calls()
     # A turn of nothing but calls has content null, never "".
-    message: dict[str, Any] = {"role": "assistant", "content": content or (None if calls else "")}
+    message: dict[str, Any] = {
+        "role": "assistant",
+        "content": content or (None if calls else ""),
+        "refusal": None,
+    }
     if reasoning:
         message |= dict.fromkeys(chunk.reasoning_names(parsed.policy), reasoning)
     if calls:

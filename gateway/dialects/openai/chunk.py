@@ -72,7 +72,7 @@ def logprobs(infos: Sequence[pb.TokenInfo]) -> dict[str, Any]:
     content = [
         _logprob(info) | {"top_logprobs": [_logprob(other) for other in info.top]} for info in infos
     ]
-    return {"content": content}
+    return {"content": content, "refusal": None}
 
 
 def _logprob(info: pb.TokenInfo) -> dict[str, Any]:

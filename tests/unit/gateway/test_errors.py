@@ -33,7 +33,8 @@ def render(*args, **kwargs):
     ],
 )
 def test_status_and_type(code, status, kind):
-    assert render(code, "m")[:2] == (status, {"message": "m", "type": kind, "code": None})
+    body = {"message": "m", "type": kind, "code": None, "param": None}
+    assert render(code, "m")[:2] == (status, body)
 
 
 @pytest.mark.parametrize("code", CODES)
@@ -52,6 +53,7 @@ def test_memory_refusals_carry_both_numbers_and_their_code():
         "message": "m",
         "type": "request_memory_budget_exceeded",
         "code": "request_memory_budget_exceeded",
+        "param": None,
         "estimated_bytes": 2048,
         "budget_bytes": 1024,
     }

