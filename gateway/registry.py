@@ -9,13 +9,19 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from gateway.admission import Admission
 from gateway.replica import Replica
 from gateway.worker import TextWorker, UnaryWorker, Worker
 from shared.errors import ServiceError
 from shared.fleet import WorkerEntry
+
+# Kind of worker → the paths it answers.
+_PATHS: Final = {
+    "embed": "/v1/embeddings, /embeddings, /embedding",
+    "rerank": "/v1/rerank, /v1/reranking, /rerank, /reranking",
+}
 
 
 class Registry:
@@ -118,4 +124,6 @@ class Registry:
         for worker in self.workers:
             if isinstance(worker, TextWorker):
                 return worker
-        raise ServiceError("not_implemented", "No text model is configured on this server.")
+        kinds = dict.fromkeys(worker.entry.kind for worker in self.workers)
+        paths = ", ".join(_PATHS[kind] for kind in kinds) or "nothing yet"
+        raise ServiceError("not_implemented", f"This server has no text model. It serves {paths}.")

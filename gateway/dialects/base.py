@@ -73,6 +73,7 @@ class Parsed:
 
     Attributes:
         model: as the client wrote it; None for the default worker.
+        counted: whether it belongs to the totals of the reference's metrics.
     """
 
     request: pb.GenerateRequest
@@ -80,6 +81,7 @@ class Parsed:
     stream: bool
     include_usage: bool
     created_unix_s: int
+    counted: bool = True
     media: list[MediaRef] = field(default_factory=list)
     policy: Policy = Policy()
 

@@ -58,7 +58,7 @@ def _generating(dialect: TextDialect[P], *paths: str) -> list[Route]:
 async def _complete(request: web.Request, dialect: TextDialect[P]) -> web.StreamResponse:
     context = request.app[CONTEXT]
     parsed, worker, card = await receive(request, dialect)
-    items = context.generator.run(parsed.request, worker)
+    items = context.generator.run(parsed.request, worker, counted=parsed.counted)
     async with contextlib.aclosing(items):
         if parsed.stream:
             return await _stream(request, context, dialect.renderer(parsed, card.name), items)

@@ -111,6 +111,19 @@ async def test_a_chat_completion_counts_once_with_its_tokens(house: House, strea
     assert values["llamacpp:n_tokens_max"] == 9
 
 
+@pytest.mark.parametrize(("stream", "requests"), [(False, 1), (True, 0)])
+async def test_streams_of_plain_completions_do_not_count(house: House, stream, requests):
+    await house.start(metrics=True)
+    asked = {"prompt": "x [tokens=5]", "stream": stream}
+    async with house.session.post("/v1/completions", json=asked) as reply:
+        assert reply.status == 200
+        await reply.read()
+    values = await read(house)
+    assert values["mlxcel_requests_total"] == requests
+    assert values["mlxcel_completion_tokens_total"] == 5 * requests
+    assert values["llamacpp:tokens_predicted_total"] == 5
+
+
 async def test_what_is_cancelled_refused_or_failed_does_not_count(house: House):
     await house.start(metrics=True)
     async with house.session.post(CHAT, data=body("x [tokens=4000]", stream=True)) as reply:

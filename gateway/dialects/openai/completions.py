@@ -67,6 +67,7 @@ def parse(body: bytes, stamp: Stamp) -> Parsed:
         stream=bool(fields.stream),
         include_usage=fields.includes_usage,
         created_unix_s=stamp.unix_s,
+        counted=not fields.stream,
     )
 
 

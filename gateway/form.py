@@ -1,0 +1,59 @@
+"""A form with files, bounded while it is read.
+
+Owns every way in which bytes fail to be multipart/form-data; each one is `invalid_request`. What
+the fields mean is the routes' business. Runs in the handler's task.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from aiohttp import BodyPartReader, MultipartReader, http_exceptions, web
+
+from gateway.body import too_large
+from shared.errors import ServiceError
+
+_MOST_PARTS: Final = 32
+
+
+async def read_form(request: web.Request, limit_bytes: int) -> dict[str, bytes]:
+    """Return the parts of a form by name; of several with one name, the last.
+
+    Args:
+        limit_bytes: of all parts together.
+
+    Raises:
+        ServiceError: `payload_too_large`, or `invalid_request` when it is no form.
+    """
+    if request.content_type != "multipart/form-data":
+        raise ServiceError("invalid_request", "The body must be multipart/form-data.")
+    if (request.content_length or 0) > limit_bytes:
+        raise too_large()
+    try:
+        return await _read_parts(await request.multipart(), limit_bytes)
+    # What aiohttp raises for boundaries, headers and codings that are broken.
+    except (
+        ValueError,
+        RuntimeError,
+        web.RequestPayloadError,
+        http_exceptions.HttpProcessingError,
+    ) as failure:
+        raise ServiceError("invalid_request", "The form is malformed.") from failure
+
+
+async def _read_parts(reader: MultipartReader, left_bytes: int) -> dict[str, bytes]:
+    form: dict[str, bytes] = {}
+    for _ in range(_MOST_PARTS):
+        part = await reader.next()
+        if part is None:
+            return form
+        if not isinstance(part, BodyPartReader) or not part.name:
+            raise ServiceError("invalid_request", "Every part of the form must have a name.")
+        data = bytearray()
+        while chunk := await part.read_chunk():
+            data += chunk
+            if len(data) > left_bytes:
+                raise too_large()
+        left_bytes -= len(data)
+        form[part.name] = bytes(data)
+    raise ServiceError("invalid_request", f"The form has more than {_MOST_PARTS - 1} parts.")

@@ -1,0 +1,59 @@
+"""POST /v1/images/generations and /edits on a server without an image worker.
+
+Owns what of a body is looked at before such a server says that it can't: a malformed one is told
+so first. Runs in the handler's task.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal, NoReturn
+
+import msgspec
+from aiohttp import web
+
+from gateway.body import decode, read_body
+from gateway.context import CONTEXT
+from gateway.dialects.openai import errors
+from gateway.dialects.sampling import invalid
+from gateway.routes.route import Route
+from shared.errors import ServiceError
+
+
+class ImageBody(msgspec.Struct):
+    """What is to be drawn, and in which form it is wanted."""
+
+    prompt: str
+    model: str | None = None
+    response_format: Literal["b64_json"] | None = None
+    output_format: Literal["png"] | None = None
+    # Looked at only to be refused: this server writes no file for a client.
+    url: Any = None
+    path: Any = None
+    output_path: Any = None
+    output_dir: Any = None
+
+
+_IMAGE: Final = msgspec.json.Decoder(ImageBody)
+_PLACES: Final = ("url", "path", "output_path", "output_dir")
+
+
+def routes() -> list[Route]:
+    """Return the routes of this module."""
+    return [
+        Route("POST", f"{prefix}/images/{name}", draw, errors)
+        for name in ("generations", "edits")
+        for prefix in ("/v1", "")
+    ]
+
+
+async def draw(request: web.Request) -> NoReturn:
+    """Refuse to draw."""
+    fields = decode(_IMAGE, await read_body(request, request.app[CONTEXT].settings.max_body_bytes))
+    for name in _PLACES:
+        if getattr(fields, name) is not None:
+            raise invalid(name, "is not supported: images are part of the answer")
+    raise ServiceError(
+        "not_implemented",
+        "This server does not generate images. Start it with `--image-model` and an image "
+        "checkpoint.",
+    )

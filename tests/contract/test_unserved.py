@@ -1,0 +1,190 @@
+"""Routes for which the fleet has no worker: what is malformed is told so, the rest is a 501."""
+
+from __future__ import annotations
+
+import aiohttp
+import pytest
+
+from gateway.app import make_app
+from gateway.auth import Keys
+from gateway.server import Start, listen, make_context
+from shared.fleet import WorkerEntry
+from shared.settings import GatewaySettings
+from tests.contract.house import House
+
+SPEECH = ("/v1/audio/speech", "/audio/speech")
+FORMS = (
+    "/v1/audio/transcriptions",
+    "/audio/transcriptions",
+    "/v1/audio/translations",
+    "/audio/translations",
+)
+IMAGES = (
+    "/v1/images/generations",
+    "/images/generations",
+    "/v1/images/edits",
+    "/images/edits",
+)
+TEXT = {
+    "/v1/chat/completions": {"messages": [{"role": "user", "content": "hi"}]},
+    "/chat/completions": {"messages": [{"role": "user", "content": "hi"}]},
+    "/v1/completions": {"prompt": "hi"},
+    "/v1/messages": {
+        "max_tokens": 5,
+        "model": "m",
+        "messages": [{"role": "user", "content": "hi"}],
+    },
+}
+
+
+async def post(house: House, path: str, **options):
+    async with house.session.post(path, **options) as reply:
+        return reply.status, (await reply.json())["error"]
+
+
+def make_form(**fields) -> aiohttp.FormData:
+    form = aiohttp.FormData()
+    for name, value in fields.items():
+        form.add_field(name, value, filename="a.wav" if isinstance(value, bytes) else None)
+    return form
+
+
+async def test_speech(house: House):
+    await house.start()
+    for path in SPEECH:
+        status, error = await post(house, path, json={"model": "kokoro", "input": "Hello."})
+        assert (status, error["type"]) == (501, "not_implemented")
+        assert error["message"] == "audio model kind not loaded: tts"
+        assert (await post(house, path, data=b"{"))[0] == 400
+        status, error = await post(house, path, json={"model": "kokoro"})
+        assert (status, error["param"]) == (400, "input")
+        assert (await post(house, path, json={"input": "x", "speed": "fast"}))[0] == 400
+
+
+async def test_recordings(house: House):
+    await house.start()
+    for path in FORMS:
+        status, error = await post(house, path, data=make_form(model="whisper", file=b"RIFF"))
+        assert (status, error["type"]) == (501, "not_implemented")
+        assert error["message"] == "audio model kind not loaded: stt"
+        status, error = await post(house, path, data=make_form(model="whisper", note=b"x"))
+        assert (status, error["param"]) == (400, "file")
+
+
+@pytest.mark.parametrize(
+    ("content_type", "data"),
+    [
+        ("application/json", b'{"file": "x"}'),
+        ("multipart/mixed; boundary=a", b"--a\r\n\r\nx\r\n--a--\r\n"),
+        ("multipart/form-data", b"--a--\r\n"),
+        ("multipart/form-data; boundary=" + "a" * 71, b"x"),
+        ("multipart/form-data; boundary=a", b""),
+        ("multipart/form-data; boundary=a", b"nothing of the kind"),
+        ("multipart/form-data; boundary=a", b"--a\r\nno colon\r\n\r\nx\r\n--a--\r\n"),
+        ("multipart/form-data; boundary=a", b"--a\r\n\r\nno name\r\n--a--\r\n"),
+        (
+            "multipart/form-data; boundary=a",
+            b"--a\r\nContent-Disposition: form-data; name=file\r\nContent-Length: -1\r\n\r\nx",
+        ),
+        (
+            "multipart/form-data; boundary=a",
+            b"--a\r\nContent-Disposition: form-data; name=file\r\n\r\nnever ends",
+        ),
+        (
+            "multipart/form-data; boundary=a",
+            b"--a\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b--\r\n--a--\r\n",
+        ),
+        (
+            "multipart/form-data; boundary=a",
+            b'--a\r\nContent-Disposition: form-data; name="x"\r\n\r\ny\r\n' * 40 + b"--a--\r\n",
+        ),
+    ],
+)
+async def test_a_form_that_is_none_is_refused(house: House, content_type, data):
+    await house.start()
+    status, error = await post(house, FORMS[0], data=data, headers={"Content-Type": content_type})
+    assert (status, error["type"]) == (400, "invalid_request_error")
+
+
+@pytest.mark.parametrize("declared", [True, False])
+async def test_a_recording_over_the_limit_is_refused_while_it_is_read(house: House, declared):
+    await house.start()
+    sent = 0
+
+    async def pieces():
+        nonlocal sent
+        yield b"--a\r\nContent-Disposition: form-data; name=file; filename=a\r\n\r\n"
+        for _ in range(90):
+            sent += 1
+            yield bytes(1024 * 1024)
+        yield b"\r\n--a--\r\n"
+
+    headers = {"Content-Type": "multipart/form-data; boundary=a"}
+    if declared:
+        headers["Content-Length"] = str(90 * 1024 * 1024)
+    # A server that answers before it has read everything may close the door on the rest.
+    try:
+        status, _ = await post(house, FORMS[0], data=pieces(), headers=headers)
+        assert status == 413
+    except aiohttp.ClientConnectionError:
+        pass
+    assert sent < 90
+    assert (await house.get("/health"))[0] == 200
+
+
+async def test_images(house: House):
+    await house.start()
+    for path in IMAGES:
+        status, error = await post(house, path, json={"prompt": "a cat", "n": 1})
+        assert (status, error["type"]) == (501, "not_implemented")
+        assert "`--image-model`" in error["message"]
+        assert (await post(house, path, data=make_form(prompt="a cat")))[0] == 400
+        for field, value in [
+            ("prompt", None),
+            ("response_format", "url"),
+            ("output_format", "jpeg"),
+            ("url", "file:///x"),
+            ("path", "x"),
+            ("output_path", "x"),
+            ("output_dir", "x"),
+        ]:
+            status, error = await post(house, path, json={"prompt": "a cat", field: value})
+            assert (status, error["param"]) == (400, field)
+
+
+async def test_there_is_no_realtime_without_a_voice(house: House):
+    await house.start()
+    assert (await house.get("/v1/realtime"))[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("kinds", "said"),
+    [
+        ((), "This server has no text model. It serves nothing yet."),
+        (
+            ("embed", "rerank", "embed"),
+            (
+                "This server has no text model. It serves /v1/embeddings, /embeddings, /embedding, "
+                "/v1/rerank, /v1/reranking, /rerank, /reranking."
+            ),
+        ),
+    ],
+)
+async def test_text_routes_without_a_text_worker_name_what_is_served(kinds, said):
+    workers = [
+        (WorkerEntry(i, f"w{i}", kind, "", 1, 0.0, {}), ("unix:/nowhere",))
+        for i, kind in enumerate(kinds)
+    ]
+    context = make_context(Start(GatewaySettings(), Keys((), ()), workers))
+    runner = await listen(make_app(context), "127.0.0.1", 0)
+    host, port = runner.addresses[0][:2]
+    async with aiohttp.ClientSession(f"http://{host}:{port}") as session:
+        for path, body in TEXT.items():
+            async with session.post(path, json=body) as reply:
+                assert reply.status == 501, path
+                error = (await reply.json())["error"]
+                assert error["message"] == said
+            async with session.post(path, data=b"{") as reply:
+                assert reply.status == 400, path
+    await runner.cleanup()
+    await context.registry.stop()
