@@ -43,6 +43,8 @@ class Completion:
     accepted: pb.Accepted = field(default_factory=pb.Accepted)
     blocks: list[Block] = field(default_factory=list)
     infos: list[pb.TokenInfo] = field(default_factory=list)
+    ids: list[int] = field(default_factory=list)
+    started: pb.Started = field(default_factory=pb.Started)
     finished: pb.Finished = field(default_factory=pb.Finished)
 
     def text(self, kind: pb.BlockStart.Kind.ValueType) -> str:
@@ -82,10 +84,13 @@ def fold_batch(completion: Completion, batch: Iterable[Item]) -> None:
             completion.accepted = item
             continue
         match item.WhichOneof("event"):
+            case "started":
+                completion.started = item.started
             case "block_start":
                 completion.blocks.append(Block(item.block_start))
             case "delta":
                 completion.infos.extend(item.delta.infos)
+                completion.ids.extend(item.delta.ids)
                 completion.blocks[-1].add(item.delta)
             case "finished":
                 completion.finished = item.finished

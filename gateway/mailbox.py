@@ -145,8 +145,9 @@ class Mailbox:
 
 
 def _is_plain_text(event: pb.Event) -> bool:
-    # Token infos stand for one position of the stream each and are never merged.
-    return event.HasField("delta") and not event.delta.infos
+    # Token infos and ids stand for one position of the stream each and are never merged.
+    delta = event.delta
+    return event.HasField("delta") and not (delta.infos or delta.ids or delta.HasField("timings"))
 
 
 def _text_event(pieces: list[str]) -> pb.Event:

@@ -81,6 +81,9 @@ class History:
         if self.resumed:
             if batch[-1].HasField("finished"):
                 self._amend_finished(batch[-1].finished)
+            for event in batch:
+                if event.delta.HasField("timings"):
+                    self._add_up(event.delta.timings)
             return [event for event in batch if self._is_news(event)]
         if self._started is None:
             for event in batch:
@@ -101,9 +104,13 @@ class History:
             finished.usage.prompt_tokens = self.accepted.prompt_tokens
         if self._started is not None:
             finished.usage.cached_tokens = self._started.cached_tokens
+        self._add_up(finished.timings)
+
+    def _add_up(self, timings: pb.Timings) -> None:
+        """Add the durations of earlier attempts."""
         for field in pb.Timings.DESCRIPTOR.fields:
-            total = getattr(finished.timings, field.name) + getattr(self._timings, field.name)
-            setattr(finished.timings, field.name, total)
+            total = getattr(timings, field.name) + getattr(self._timings, field.name)
+            setattr(timings, field.name, total)
 
     def _charge(self, box: Mailbox) -> None:
         if box.token_ids:

@@ -38,6 +38,8 @@ class GenerateRequest(_message.Message):
     CHAT_FIELD_NUMBER: _builtins.int
     TEXT_FIELD_NUMBER: _builtins.int
     TOKENS_FIELD_NUMBER: _builtins.int
+    PIECES_FIELD_NUMBER: _builtins.int
+    INFILL_FIELD_NUMBER: _builtins.int
     SAMPLING_FIELD_NUMBER: _builtins.int
     STOP_FIELD_NUMBER: _builtins.int
     MAX_TOKENS_FIELD_NUMBER: _builtins.int
@@ -50,6 +52,8 @@ class GenerateRequest(_message.Message):
     TIMEOUT_MS_FIELD_NUMBER: _builtins.int
     FORCED_IDS_FIELD_NUMBER: _builtins.int
     ISOLATE_FIELD_NUMBER: _builtins.int
+    WITH_IDS_FIELD_NUMBER: _builtins.int
+    WITH_TIMINGS_FIELD_NUMBER: _builtins.int
     gateway_id: _builtins.str
     """Random per gateway process start; names the Watch that gets the frames."""
     key: _builtins.int
@@ -75,11 +79,25 @@ class GenerateRequest(_message.Message):
     """Run in an otherwise empty batch until the first new token: set for requests
     that are suspected of having killed a worker.
     """
+    with_ids: _builtins.bool
+    """Every Delta carries the ids its text came from."""
+    with_timings: _builtins.bool
+    """Every Delta carries the timings so far."""
     @_builtins.property
     def chat(self) -> Global___ChatPrompt: ...
     @_builtins.property
     def tokens(self) -> Global___TokenIds:
         """Token ids, used as they are."""
+
+    @_builtins.property
+    def pieces(self) -> Global___Pieces:
+        """Text and ids in turn; what is added to raw text is added before the first."""
+
+    @_builtins.property
+    def infill(self) -> Global___Infill:
+        """What is missing between two texts. Only for models that have the tokens
+        for it: see ModelCard.infill.
+        """
 
     @_builtins.property
     def sampling(self) -> Global___Sampling: ...
@@ -109,6 +127,8 @@ class GenerateRequest(_message.Message):
         chat: Global___ChatPrompt | None = ...,
         text: _builtins.str = ...,
         tokens: Global___TokenIds | None = ...,
+        pieces: Global___Pieces | None = ...,
+        infill: Global___Infill | None = ...,
         sampling: Global___Sampling | None = ...,
         stop: Global___Stop | None = ...,
         max_tokens: _builtins.int | None = ...,
@@ -121,14 +141,16 @@ class GenerateRequest(_message.Message):
         timeout_ms: _builtins.int = ...,
         forced_ids: _abc.Iterable[_builtins.int] | None = ...,
         isolate: _builtins.bool = ...,
+        with_ids: _builtins.bool = ...,
+        with_timings: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens", "cache", b"cache", "chat", b"chat", "grammar", b"grammar", "logprobs", b"logprobs", "max_tokens", b"max_tokens", "prompt", b"prompt", "reasoning", b"reasoning", "sampling", b"sampling", "stop", b"stop", "text", b"text", "tokens", b"tokens"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens", "cache", b"cache", "chat", b"chat", "grammar", b"grammar", "infill", b"infill", "logprobs", b"logprobs", "max_tokens", b"max_tokens", "pieces", b"pieces", "prompt", b"prompt", "reasoning", b"reasoning", "sampling", b"sampling", "stop", b"stop", "text", b"text", "tokens", b"tokens"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens", "arrival_ns", b"arrival_ns", "attempt", b"attempt", "cache", b"cache", "chat", b"chat", "forced_ids", b"forced_ids", "gateway_id", b"gateway_id", "grammar", b"grammar", "isolate", b"isolate", "key", b"key", "logprobs", b"logprobs", "max_tokens", b"max_tokens", "priority", b"priority", "prompt", b"prompt", "reasoning", b"reasoning", "request_id", b"request_id", "sampling", b"sampling", "stop", b"stop", "text", b"text", "timeout_ms", b"timeout_ms", "tokens", b"tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens", "arrival_ns", b"arrival_ns", "attempt", b"attempt", "cache", b"cache", "chat", b"chat", "forced_ids", b"forced_ids", "gateway_id", b"gateway_id", "grammar", b"grammar", "infill", b"infill", "isolate", b"isolate", "key", b"key", "logprobs", b"logprobs", "max_tokens", b"max_tokens", "pieces", b"pieces", "priority", b"priority", "prompt", b"prompt", "reasoning", b"reasoning", "request_id", b"request_id", "sampling", b"sampling", "stop", b"stop", "text", b"text", "timeout_ms", b"timeout_ms", "tokens", b"tokens", "with_ids", b"with_ids", "with_timings", b"with_timings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_tokens: _TypeAlias = _typing.Literal["max_tokens"]  # noqa: Y015
     _WhichOneofArgType__max_tokens: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens"]  # noqa: Y015
-    _WhichOneofReturnType_prompt: _TypeAlias = _typing.Literal["chat", "text", "tokens"]  # noqa: Y015
+    _WhichOneofReturnType_prompt: _TypeAlias = _typing.Literal["chat", "text", "tokens", "pieces", "infill"]  # noqa: Y015
     _WhichOneofArgType_prompt: _TypeAlias = _typing.Literal["prompt", b"prompt"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_tokens) -> _WhichOneofReturnType__max_tokens | None: ...
@@ -156,6 +178,80 @@ class TokenIds(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TokenIds: _TypeAlias = TokenIds  # noqa: Y015
+
+@_typing.final
+class Pieces(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PIECES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def pieces(self) -> _containers.RepeatedCompositeFieldContainer[Global___TokenizePiece]: ...
+    def __init__(
+        self,
+        *,
+        pieces: _abc.Iterable[Global___TokenizePiece] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pieces", b"pieces"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Pieces: _TypeAlias = Pieces  # noqa: Y015
+
+@_typing.final
+class Infill(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PREFIX_FIELD_NUMBER: _builtins.int
+    SUFFIX_FIELD_NUMBER: _builtins.int
+    PROMPT_FIELD_NUMBER: _builtins.int
+    SNIPPETS_FIELD_NUMBER: _builtins.int
+    prefix: _builtins.str
+    suffix: _builtins.str
+    prompt: _builtins.str
+    """Goes between prefix and what is generated."""
+    @_builtins.property
+    def snippets(self) -> _containers.RepeatedCompositeFieldContainer[Global___Snippet]:
+        """Other files, put in front."""
+
+    def __init__(
+        self,
+        *,
+        prefix: _builtins.str = ...,
+        suffix: _builtins.str = ...,
+        prompt: _builtins.str = ...,
+        snippets: _abc.Iterable[Global___Snippet] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["prefix", b"prefix", "prompt", b"prompt", "snippets", b"snippets", "suffix", b"suffix"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Infill: _TypeAlias = Infill  # noqa: Y015
+
+@_typing.final
+class Snippet(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FILENAME_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    filename: _builtins.str
+    text: _builtins.str
+    def __init__(
+        self,
+        *,
+        filename: _builtins.str = ...,
+        text: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["filename", b"filename", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Snippet: _TypeAlias = Snippet  # noqa: Y015
 
 @_typing.final
 class ChatPrompt(_message.Message):
@@ -651,7 +747,7 @@ class Logprobs(_message.Message):
     TOP_FIELD_NUMBER: _builtins.int
     POST_SAMPLING_FIELD_NUMBER: _builtins.int
     top: _builtins.int
-    """Alternatives per token besides the sampled one, 0 to 20."""
+    """Alternatives per token besides the sampled one, 0 to 100."""
     post_sampling: _builtins.bool
     """Of the distribution left after all sampling filters, not of the model's."""
     def __init__(
@@ -745,21 +841,31 @@ class Accepted(_message.Message):
     PROMPT_TOKENS_FIELD_NUMBER: _builtins.int
     MAX_TOKENS_FIELD_NUMBER: _builtins.int
     STEP_FIELD_NUMBER: _builtins.int
+    PROMPT_FIELD_NUMBER: _builtins.int
+    SAMPLING_FIELD_NUMBER: _builtins.int
     prompt_tokens: _builtins.int
     max_tokens: _builtins.int
     """Completion tokens this request may sample, clamped to the context."""
     step: _builtins.int
     """Engine step at the moment of queueing."""
+    prompt: _builtins.str
+    """The prompt as text, when it was given neither as text nor as a chat."""
+    @_builtins.property
+    def sampling(self) -> Global___Sampling:
+        """The sampling settings in force: the request's own, else the worker's."""
+
     def __init__(
         self,
         *,
         prompt_tokens: _builtins.int = ...,
         max_tokens: _builtins.int = ...,
         step: _builtins.int = ...,
+        prompt: _builtins.str = ...,
+        sampling: Global___Sampling | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["sampling", b"sampling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_tokens", b"max_tokens", "prompt_tokens", b"prompt_tokens", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_tokens", b"max_tokens", "prompt", b"prompt", "prompt_tokens", b"prompt_tokens", "sampling", b"sampling", "step", b"step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -942,17 +1048,21 @@ class Started(_message.Message):
 
     STEP_FIELD_NUMBER: _builtins.int
     CACHED_TOKENS_FIELD_NUMBER: _builtins.int
+    SLOT_FIELD_NUMBER: _builtins.int
     step: _builtins.int
     cached_tokens: _builtins.int
+    slot: _builtins.int
+    """Which of the worker's slots it got, from 0; it may lose it to another."""
     def __init__(
         self,
         *,
         step: _builtins.int = ...,
         cached_tokens: _builtins.int = ...,
+        slot: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cached_tokens", b"cached_tokens", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cached_tokens", b"cached_tokens", "slot", b"slot", "step", b"step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -964,17 +1074,22 @@ class PromptProgress(_message.Message):
 
     DONE_TOKENS_FIELD_NUMBER: _builtins.int
     TOTAL_TOKENS_FIELD_NUMBER: _builtins.int
+    ELAPSED_MS_FIELD_NUMBER: _builtins.int
     done_tokens: _builtins.int
+    """Includes those read from the prompt cache."""
     total_tokens: _builtins.int
+    elapsed_ms: _builtins.float
+    """Milliseconds since prefill began."""
     def __init__(
         self,
         *,
         done_tokens: _builtins.int = ...,
         total_tokens: _builtins.int = ...,
+        elapsed_ms: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["done_tokens", b"done_tokens", "total_tokens", b"total_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["done_tokens", b"done_tokens", "elapsed_ms", b"elapsed_ms", "total_tokens", b"total_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1031,6 +1146,8 @@ class Delta(_message.Message):
 
     TEXT_FIELD_NUMBER: _builtins.int
     INFOS_FIELD_NUMBER: _builtins.int
+    IDS_FIELD_NUMBER: _builtins.int
+    TIMINGS_FIELD_NUMBER: _builtins.int
     text: _builtins.str
     @_builtins.property
     def infos(self) -> _containers.RepeatedCompositeFieldContainer[Global___TokenInfo]:
@@ -1038,15 +1155,27 @@ class Delta(_message.Message):
         tokens whose text was held back or suppressed.
         """
 
+    @_builtins.property
+    def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Only when asked for: the ids that gave the text, those without text of
+        their own included.
+        """
+
+    @_builtins.property
+    def timings(self) -> Global___Timings:
+        """Only when asked for."""
+
     def __init__(
         self,
         *,
         text: _builtins.str = ...,
         infos: _abc.Iterable[Global___TokenInfo] | None = ...,
+        ids: _abc.Iterable[_builtins.int] | None = ...,
+        timings: Global___Timings | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["timings", b"timings"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["infos", b"infos", "text", b"text"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ids", b"ids", "infos", b"infos", "text", b"text", "timings", b"timings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -79,6 +79,7 @@ class ModelCard(_message.Message):
     DEFAULT_SAMPLING_JSON_FIELD_NUMBER: _builtins.int
     QUEUE_LIMIT_FIELD_NUMBER: _builtins.int
     CALL_TIMEOUT_MS_FIELD_NUMBER: _builtins.int
+    INFILL_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The id clients use and see, e.g. "SmolLM2-135M-Instruct"."""
     kind: _builtins.str
@@ -113,7 +114,9 @@ class ModelCard(_message.Message):
     """
     reasoning: _builtins.bool
     default_sampling_json: _builtins.str
-    """Sampling defaults of this worker, as JSON of the reference's /props."""
+    """Sampling defaults of this worker: a JSON object of the fields of Sampling,
+    and `max_tokens`, -1 for no limit.
+    """
     queue_limit: _builtins.int
     """Calls the worker holds at most, those that run included; one more is
     refused. 0: the gateway's own limit applies (text).
@@ -129,6 +132,10 @@ class ModelCard(_message.Message):
     @_builtins.property
     def modalities(self) -> _containers.RepeatedScalarFieldContainer[_common_pb2.Media.Kind.ValueType]:
         """Kinds of media the model takes."""
+
+    @_builtins.property
+    def infill(self) -> Global___InfillMarkers:
+        """The tokens by which a text model is told to fill a gap."""
 
     def __init__(
         self,
@@ -157,14 +164,42 @@ class ModelCard(_message.Message):
         default_sampling_json: _builtins.str = ...,
         queue_limit: _builtins.int = ...,
         call_timeout_ms: _builtins.int = ...,
+        infill: Global___InfillMarkers | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["infill", b"infill"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["aliases", b"aliases", "bos_token", b"bos_token", "call_timeout_ms", b"call_timeout_ms", "chat_template", b"chat_template", "context_tokens", b"context_tokens", "created_unix_s", b"created_unix_s", "default_sampling_json", b"default_sampling_json", "eos_token", b"eos_token", "eos_token_ids", b"eos_token_ids", "kind", b"kind", "max_batch_size", b"max_batch_size", "modalities", b"modalities", "model_type", b"model_type", "name", b"name", "parameters", b"parameters", "path", b"path", "quantization_bits", b"quantization_bits", "queue_limit", b"queue_limit", "reasoning", b"reasoning", "slots", b"slots", "tool_call_format", b"tool_call_format", "trained_context_tokens", b"trained_context_tokens", "vocab_tokens", b"vocab_tokens", "weight_bytes", b"weight_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["aliases", b"aliases", "bos_token", b"bos_token", "call_timeout_ms", b"call_timeout_ms", "chat_template", b"chat_template", "context_tokens", b"context_tokens", "created_unix_s", b"created_unix_s", "default_sampling_json", b"default_sampling_json", "eos_token", b"eos_token", "eos_token_ids", b"eos_token_ids", "infill", b"infill", "kind", b"kind", "max_batch_size", b"max_batch_size", "modalities", b"modalities", "model_type", b"model_type", "name", b"name", "parameters", b"parameters", "path", b"path", "quantization_bits", b"quantization_bits", "queue_limit", b"queue_limit", "reasoning", b"reasoning", "slots", b"slots", "tool_call_format", b"tool_call_format", "trained_context_tokens", b"trained_context_tokens", "vocab_tokens", b"vocab_tokens", "weight_bytes", b"weight_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ModelCard: _TypeAlias = ModelCard  # noqa: Y015
+
+@_typing.final
+class InfillMarkers(_message.Message):
+    """Names of tokens; empty for those the model does not have."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PREFIX_FIELD_NUMBER: _builtins.int
+    SUFFIX_FIELD_NUMBER: _builtins.int
+    MIDDLE_FIELD_NUMBER: _builtins.int
+    prefix: _builtins.str
+    suffix: _builtins.str
+    middle: _builtins.str
+    def __init__(
+        self,
+        *,
+        prefix: _builtins.str = ...,
+        suffix: _builtins.str = ...,
+        middle: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["middle", b"middle", "prefix", b"prefix", "suffix", b"suffix"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___InfillMarkers: _TypeAlias = InfillMarkers  # noqa: Y015
 
 @_typing.final
 class Memory(_message.Message):

@@ -259,6 +259,12 @@ class TextSettings:
         flags=("--chat-template-kwargs",),
         env=("LLAMA_ARG_CHAT_TEMPLATE_KWARGS",),
     )
+    spm_infill: bool = setting(
+        False,
+        "Fill gaps with the text after them in front, as some models are trained to.",
+        flags=("--spm-infill",),
+        env=("MLXCEL_SPM_INFILL",),
+    )
     offline: bool = setting(
         False,
         "Never ask the Hugging Face hub; use what is on disk.",

@@ -26,6 +26,7 @@ from workers.text.engine import Engine, Frames, Parts
 from workers.text.footprint import plan_budget
 from workers.text.intake import Intake
 from workers.text.loop import default_rule
+from workers.text.preference import describe_defaults
 from workers.text.prefix_cache import PrefixCache, PrefixLimits
 from workers.text.prefix_store import PrefixStore, model_digest
 from workers.text.prompt import Prompter
@@ -138,7 +139,9 @@ class Worker:
         if slots < settings.parallel:
             log.warning("%s can't be batched: one sequence at a time", model.config["model_type"])
         template, kwargs = read_template(settings, self._folder)
-        prompter = Prompter(model.tokenizer, template, kwargs, model.think_tags)
+        prompter = Prompter(
+            model.tokenizer, template, kwargs, model.think_tags, spm_infill=settings.spm_infill
+        )
         names = settings.alias or (model.path.name,)
         card = models.describe(
             model,
@@ -146,13 +149,14 @@ class Worker:
             (*names[1:], self._entry.name, model.path.name),
             settings.parallel,
             context_tokens,
-            {},
+            describe_defaults(settings),
         )
         intake = Intake(model, prompter, settings, context_tokens, budget)
         detected = intake.answers.detected
         card.chat_template = prompter.template
         card.tool_call_format = detected.name if detected else ""
         card.reasoning = intake.answers.thinks
+        card.infill.CopyFrom(prompter.infill.markers)
         self._service.ready = Ready(model, card, prompter, intake, parts.reuse.cache, budget)
         self._ready_task = self._loop.create_task(self._server.set_ready(ready=True))
         log.info("%s is ready: %d slots of %d tokens", card.name, slots, context_tokens)

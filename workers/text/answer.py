@@ -86,6 +86,7 @@ class AnswerMaker:
             constrained=matcher is not None,
             raw=raw,
             doubled=not raw and self._settings.reasoning_format == "deepseek-legacy",
+            with_ids=request.with_ids,
         )
         output = Output(vocabulary, request.stop.strings, style, splitter, calls)
         guide = None

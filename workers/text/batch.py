@@ -28,7 +28,7 @@ from workers.text import penalty
 from workers.text.grammar import guide_logits
 from workers.text.logprob import Logprob
 from workers.text.model import TextModel
-from workers.text.sampling import Sampler
+from workers.text.sampling import Sampler, remaining
 from workers.text.sequence import Sequence
 
 
@@ -109,7 +109,21 @@ class Batch:
         if any(guide is not None for guide in guides):
             logits = guide_logits(logits, guides)
         tokens = sampler.sample(logits, [len(row.ids) for row in rows])
-        return tokens, Logprob.of(logits, tokens, [row.logprobs for row in rows])
+        wanted = [row.logprobs for row in rows]
+        return tokens, Logprob.of(self._shown(logits, rows), tokens, wanted)
+
+    def _shown(self, logits: mx.array, rows: Rows[Sequence]) -> mx.array:
+        """Return the logits whose probabilities are told: what was drawn from, where so asked."""
+        if not any(row.request.logprobs.post_sampling for row in rows):
+            return logits
+        parts = []
+        for index, row in enumerate(rows):
+            part = logits[index : index + 1].astype(mx.float32)
+            if row.request.logprobs.post_sampling:
+                seed, keep_ids = row.request.sampling.seed, self._model.keep_ids
+                part = remaining(row.sampling, seed, len(row.ids), part, keep_ids)
+            parts.append(part)
+        return mx.concatenate(parts)
 
     # --------------------------------------------------------------- prefill
 

@@ -5,8 +5,6 @@ Owns what a request may ask of this model and the defaults it gets. Runs on the 
 
 from __future__ import annotations
 
-from typing import Any
-
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 from shared.settings import TextSettings
@@ -14,8 +12,8 @@ from workers.text.answer import AnswerMaker
 from workers.text.loop import LoopRule, default_rule
 from workers.text.model import TextModel
 from workers.text.penalty import PenaltyRule
+from workers.text.preference import default_sampling, penalty_rule, sampling_rule, settle
 from workers.text.prompt import Prompter
-from workers.text.sampling import SamplingRule
 from workers.text.sequence import Sequence
 
 _MAX_STOP_STRINGS = 256
@@ -46,6 +44,7 @@ class Intake:
         self._settings = settings
         self._context_tokens = context_tokens
         self._budget_bytes = budget_bytes
+        self._defaults = default_sampling(settings)
         self.answers = AnswerMaker(model, prompter, settings)
         self._loop = default_rule(settings.loop_detection, str(model.config.get("model_type", "")))
 
@@ -65,17 +64,17 @@ class Intake:
             request.cache.enabled or not request.cache.HasField("enabled")
         )
         answer = self.answers.make(request, prompt, max_tokens)
-        end_ids = frozenset() if request.stop.ignore_eos else self._model.end_ids
+        sampling = self._settle(request)
         sequence = Sequence(
             request=request,
             prompt=prompt,
-            sampling=self._sampling(request.sampling),
+            sampling=sampling_rule(sampling),
             penalty=self._penalty(request),
             loop=self._loop_rule(request.sampling),
             output=answer.output,
             guide=answer.guide,
             must_call=answer.must_call,
-            end_ids=end_ids | frozenset(request.stop.token_ids),
+            end_ids=self._end_ids(request),
             max_tokens=max_tokens,
             context_tokens=self._context_tokens,
             reserved_tokens=reserved,
@@ -86,13 +85,35 @@ class Intake:
         sequence.replay()
         return sequence
 
+    def _settle(self, request: pb.GenerateRequest) -> pb.Sampling:
+        """Fill the defaults into a request's sampling settings, and return them.
+
+        Raises:
+            ServiceError: a bias on a token that is none.
+        """
+        settle(self._defaults, request.sampling)
+        for token in request.sampling.logit_bias:
+            if token >= self._model.vocab_tokens:
+                raise ServiceError(
+                    "invalid_request", f"token id {token} is out of vocabulary", "logit_bias"
+                )
+        return request.sampling
+
+    def _penalty(self, request: pb.GenerateRequest) -> PenaltyRule:
+        muted = self._model.end_ids if request.stop.ignore_eos else ()
+        return penalty_rule(request.sampling, self._model.vocabulary.pieces, muted)
+
+    def _end_ids(self, request: pb.GenerateRequest) -> frozenset[int]:
+        found = set(request.stop.token_ids)
+        if not request.stop.ignore_eos:
+            found |= self._model.end_ids
+        if request.HasField("infill"):
+            found |= self._prompter.infill.end_ids
+        return frozenset(found)
+
     def _refuse(self, request: pb.GenerateRequest) -> None:
         if any(part.HasField("media") for m in request.chat.messages for part in m.parts):
             raise ServiceError("not_supported", "This model reads text only.", "messages")
-        if request.logprobs.post_sampling:
-            raise ServiceError(
-                "not_supported", "Probabilities after sampling are not supported by this worker."
-            )
         stops = request.stop.strings
         if len(stops) > _MAX_STOP_STRINGS or sum(map(len, stops)) > _MAX_STOP_CHARACTERS:
             raise ServiceError(
@@ -163,72 +184,8 @@ class Intake:
         turns = [index for index, token in enumerate(prompt) if token in control and index >= least]
         return tuple(sorted({turns[0], turns[-min(3, len(turns))]})) if turns else ()
 
-    def _sampling(self, asked: pb.Sampling) -> SamplingRule:
-        return SamplingRule(
-            temperature=_pick(asked, "temperature", self._settings.temperature),
-            top_k=max(0, _pick(asked, "top_k", self._settings.top_k)),
-            top_p=_pick(asked, "top_p", self._settings.top_p),
-            min_p=_pick(asked, "min_p", self._settings.min_p),
-            p_less=_pick(asked, "p_less", False),
-            typical_p=_pick(asked, "typical_p", self._settings.typical_p),
-            top_n_sigma=_pick(asked, "top_n_sigma", self._settings.top_n_sigma),
-            xtc_probability=_pick(asked, "xtc_probability", self._settings.xtc_probability),
-            xtc_threshold=_pick(asked, "xtc_threshold", self._settings.xtc_threshold),
-        )
-
-    def _penalty(self, request: pb.GenerateRequest) -> PenaltyRule:
-        asked, settings = request.sampling, self._settings
-        bias = {int(token): float(value) for token, value in asked.logit_bias.items()}
-        for token in bias:
-            if token >= self._model.vocab_tokens:
-                raise ServiceError(
-                    "invalid_request", f"token id {token} is out of vocabulary", "logit_bias"
-                )
-        if request.stop.ignore_eos:
-            bias.update(dict.fromkeys(self._model.end_ids, float("-inf")))
-        asks_window = asked.HasField("dry_penalty_last_n")
-        # In a request 0 is the whole context; as a server default it turns DRY off.
-        dry_on = asks_window or settings.dry_penalty_last_n != 0
-        multiplier = _pick(asked, "dry_multiplier", settings.dry_multiplier)
-        return PenaltyRule(
-            bias=bias,
-            repetition=_pick(asked, "repetition_penalty", settings.repeat_penalty),
-            frequency=_pick(asked, "frequency_penalty", settings.frequency_penalty),
-            presence=_pick(asked, "presence_penalty", settings.presence_penalty),
-            window_tokens=_pick(asked, "repetition_context_tokens", settings.repeat_last_n),
-            dry_multiplier=multiplier if dry_on else 0.0,
-            dry_base=_pick(asked, "dry_base", settings.dry_base),
-            dry_allowed_length=_pick(asked, "dry_allowed_length", settings.dry_allowed_length),
-            dry_window_tokens=max(
-                0, _pick(asked, "dry_penalty_last_n", settings.dry_penalty_last_n)
-            ),
-            dry_breaker_ids=self._breakers(asked) if multiplier > 0 else frozenset(),
-        )
-
-    def _breakers(self, asked: pb.Sampling) -> frozenset[int]:
-        """Return the tokens that end a DRY match: those named, and those that contain a text."""
-        texts = list(asked.dry_breakers)
-        if not texts and not asked.dry_breaker_ids:
-            texts = list(_DRY_BREAKERS)
-        needles = [text.encode() for text in texts if text]
-        found = {
-            index
-            for index, piece in enumerate(self._model.vocabulary.pieces)
-            if any(needle in piece for needle in needles)
-        }
-        return frozenset(found) | frozenset(asked.dry_breaker_ids)
-
     def _loop_rule(self, asked: pb.Sampling) -> LoopRule:
         if not asked.HasField("loop_detection"):
             return self._loop
         rule = asked.loop_detection
         return LoopRule(rule.max_pattern_size, rule.min_pattern_size, rule.min_count)
-
-
-# Source: llama.cpp's default sequence breakers.
-_DRY_BREAKERS = ("\n", ":", '"', "*")
-
-
-def _pick(asked: pb.Sampling, name: str, default: Any) -> Any:
-    """Return a field of the request, or the default when it is not set."""
-    return getattr(asked, name) if asked.HasField(name) else default  # type: ignore[arg-type]

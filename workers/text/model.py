@@ -216,7 +216,7 @@ def describe(
 
     Args:
         context_tokens: of one slot.
-        defaults: sampling defaults, by their names in /props.
+        defaults: of sampling, as the card has them.
     """
     tokenizer = model.tokenizer
     return worker_pb2.ModelCard(

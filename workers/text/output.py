@@ -48,6 +48,7 @@ class Style:
             says beyond their end is dropped.
         raw: thoughts and their tags are part of the answer.
         doubled: thoughts are shown apart and, with their tags, in the answer as well.
+        with_ids: text comes with the ids that gave it.
     """
 
     visible: frozenset[int] = frozenset()
@@ -55,6 +56,7 @@ class Style:
     constrained: bool = False
     raw: bool = False
     doubled: bool = False
+    with_ids: bool = False
 
 
 class Output:
@@ -89,6 +91,8 @@ class Output:
         self._calls = calls
         self._style = style
         self._block: pb.BlockStart | None = None
+        # Ids whose text has not been shown yet.
+        self._ids: list[int] = []
         self.called = False
         self.reasoning_tokens = 0
 
@@ -101,6 +105,8 @@ class Output:
         """Take one sampled id and return the events it gives."""
         if info is not None:
             self._name(info)
+        if self._style.with_ids:
+            self._ids.append(token)
         self.reasoning_tokens += self.splitter.thinking
         text = ""
         if token not in self._hidden:
@@ -110,7 +116,7 @@ class Output:
         if self._style.constrained and was_thinking:
             parts = [part for part in parts if isinstance(part, Thought)]
         events = self._show(parts)
-        return events if info is None else self._attach(info, events)
+        return self._give_ids(events if info is None else self._attach(info, events))
 
     def finish(self) -> list[pb.Event]:
         """Return what was held back, and the end of the open block.
@@ -122,7 +128,7 @@ class Output:
         events = self._show(parts if self._style.raw else [*parts, *self.splitter.finish()])
         if self._calls is not None:
             events += [event for piece in self._calls.finish() for event in self._place(piece)]
-        return events + self._close()
+        return self._give_ids(events) + self._close()
 
     def _split(self, text: str) -> Sequence[Part]:
         """Tell thoughts from the answer; raw text is followed, but shown as it is."""
@@ -205,6 +211,16 @@ class Output:
             kind = REASONING if self.splitter.thinking else ANSWER
             events += self._open(pb.BlockStart(kind=kind))
         return [*events, pb.Event(delta=pb.Delta(infos=(info,)))]
+
+    def _give_ids(self, events: list[pb.Event]) -> list[pb.Event]:
+        """Put the ids since the last piece of text to the first piece here, if there is one."""
+        if self._ids:
+            for event in events:
+                if event.HasField("delta"):
+                    event.delta.ids.extend(self._ids)
+                    self._ids.clear()
+                    break
+        return events
 
 
 def _delta(text: str) -> pb.Event:

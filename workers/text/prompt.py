@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,12 +18,15 @@ from transformers.utils import chat_template_utils
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 from workers.text.conversation import Habits, rendered_messages, rendered_tools
+from workers.text.infill import Infill
 from workers.text.reasoning import find_tags
 
 # transformers renders inside jinja2's sandbox, but a template can still repeat itself: a prompt
 # longer than this is not tokenised.
 _MAX_PROMPT_CHARACTERS = 64 * 1024 * 1024
 
+# Prompts that are tokens to begin with, at least in part.
+_TOKEN_KINDS = ("tokens", "pieces", "infill")
 # What a template raises that can't do with a conversation what it means to.
 _REFUSALS = (
     TemplateError,
@@ -44,11 +47,13 @@ class Prompter:
         template: Jinja text used instead of the tokenizer's.
         template_kwargs: variables every rendering gets; a request's own win.
         think_tags: what mlx-lm infers from the vocabulary that the model thinks between.
+        spm_infill: fill gaps with the text after them in front.
 
     Attributes:
         template: the Jinja text in use; empty when the model has none.
         tool_template: likewise, for conversations with tools.
         tags: what the model thinks between; None when it does not think.
+        infill: makes prompts out of gaps.
     """
 
     def __init__(
@@ -57,6 +62,8 @@ class Prompter:
         template: str | None,
         template_kwargs: Mapping[str, Any],
         think_tags: tuple[str, str] | None = None,
+        *,
+        spm_infill: bool = False,
     ) -> None:
         self._tokenizer = tokenizer
         own, with_tools = _own_templates(tokenizer)
@@ -65,9 +72,10 @@ class Prompter:
         self.tags = find_tags(think_tags, self.template)
         self._habits = {text: Habits.read(text) for text in (self.template, self.tool_template)}
         self._template_kwargs = dict(template_kwargs)
+        self.infill = Infill(tokenizer, spm=spm_infill)
 
     def render(self, request: pb.GenerateRequest) -> str:
-        """Return the prompt text of a request; of token ids, their text.
+        """Return the prompt text of a request; of one that is given as tokens, their text.
 
         Raises:
             ServiceError: the template refuses the conversation.
@@ -75,28 +83,65 @@ class Prompter:
         kind = request.WhichOneof("prompt")
         if kind == "chat":
             return self._render_chat(request)
-        if kind == "text":
-            return str(request.text)
-        return str(self._tokenizer.decode(list(request.tokens.ids)))
+        if kind in _TOKEN_KINDS:
+            return str(self._tokenizer.decode(self.encode(request)))
+        return str(request.text)
 
     def encode(self, request: pb.GenerateRequest) -> list[int]:
         """Return the prompt's token ids.
 
         Raises:
-            ServiceError: the template refuses the conversation.
+            ServiceError: the template refuses the conversation, or the model can't fill gaps.
         """
-        if request.WhichOneof("prompt") == "tokens":
+        kind = request.WhichOneof("prompt")
+        if kind == "tokens":
             return list(request.tokens.ids)
+        if kind == "pieces":
+            pieces = request.pieces.pieces
+            return self.encode_pieces(pieces, add_special=True, parse_special=True)
+        if kind == "infill":
+            return self.infill.encode(request.infill)
         return self.tokenize(request, self.render(request))
 
     def tokenize(self, request: pb.GenerateRequest, text: str) -> list[int]:
-        """Return the token ids of what a request, not of token ids, was rendered to."""
-        # A template writes its own begin-of-sequence token; raw text gets the tokenizer's, unless
-        # it begins with it: many clients send what a template gave.
-        begun = bool(self._tokenizer.bos_token) and text.startswith(self._tokenizer.bos_token)
+        """Return the token ids of what a conversation, or raw text, was rendered to."""
+        # A template writes its own begin-of-sequence token.
         raw = request.WhichOneof("prompt") == "text"
-        ids = list(self._tokenizer.encode(text, add_special_tokens=raw and not begun))
+        ids = self._encode_text(text, add_special=raw)
         return ids if ids or not raw else self._beginning()
+
+    def encode_pieces(
+        self, pieces: Sequence[pb.TokenizePiece], *, add_special: bool, parse_special: bool
+    ) -> list[int]:
+        """Return the ids of text and ids in turn.
+
+        Args:
+            add_special: put before the first piece, if it is text, what the tokenizer puts there.
+            parse_special: read the names of control tokens in text as these tokens.
+        """
+        ids: list[int] = []
+        for index, piece in enumerate(pieces):
+            if piece.WhichOneof("piece") == "id":
+                ids.append(piece.id)
+                continue
+            first = add_special and index == 0
+            ids += self._encode_text(piece.text, add_special=first, parse_special=parse_special)
+        return ids
+
+    def _encode_text(
+        self, text: str, *, add_special: bool, parse_special: bool = True
+    ) -> list[int]:
+        # Text that begins with the begin-of-sequence token gets no second one: many clients send
+        # what a template gave.
+        bos = self._tokenizer.bos_token
+        begun = parse_special and bool(bos) and text.startswith(bos)
+        return list(
+            self._tokenizer.encode(
+                text,
+                add_special_tokens=add_special and not begun,
+                split_special_tokens=not parse_special,
+            )
+        )
 
     def _beginning(self) -> list[int]:
         """Return what an empty text begins with: a model can't go on from no token at all."""

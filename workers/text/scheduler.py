@@ -103,6 +103,8 @@ class Scheduler:
                 break
             self.waiting.remove(sequence)
             self.prefilling.append(sequence)
+            taken = {other.slot for other in held}
+            sequence.slot = next(slot for slot in range(self.slots) if slot not in taken)
             sequence.slot_s = self._clock()
             admitted.append(sequence)
         return admitted

@@ -16,12 +16,12 @@ import mlx.core as mx
 from shared.errors import ServiceError, to_message
 from shared.pb import common_pb2
 from shared.pb import text_pb2 as pb
+from workers.text.filter import SamplingRule
 from workers.text.guide import Guide
 from workers.text.logprob import Logprob
 from workers.text.loop import LoopRule
 from workers.text.output import Output
 from workers.text.penalty import PenaltyRule
-from workers.text.sampling import SamplingRule
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +44,7 @@ class Sequence:
         must_call: a tool call was forced; an answer without one is worth a warning.
         guide: what must be sampled; None when anything may.
         logprobs: alternatives per token to report; None when not asked for.
+        slot: which one it holds, or held last.
         slot_s: when it got the slot it holds; None while it waits.
         ran_s: for how long it held earlier ones.
         ended: set once nothing more comes of it.
@@ -66,6 +67,7 @@ class Sequence:
     must_call: bool = False
     logprobs: int | None = None
     queued_s: float = field(default_factory=time.monotonic)
+    slot: int = 0
     slot_s: float | None = None
     ran_s: float = 0.0
 
@@ -143,13 +145,17 @@ class Sequence:
         if not self.started:
             self.started = True
             self.started_s = time.monotonic()
-            started = pb.Started(step=step, cached_tokens=self.cached_tokens)
+            started = pb.Started(step=step, cached_tokens=self.cached_tokens, slot=self.slot)
             self._frame_events.append(pb.Event(started=started))
 
     def progress(self) -> None:
         """Note how far prefill has come."""
         done = min(self.fed_tokens, len(self.prompt))
-        note = pb.PromptProgress(done_tokens=done, total_tokens=len(self.prompt))
+        note = pb.PromptProgress(
+            done_tokens=done,
+            total_tokens=len(self.prompt),
+            elapsed_ms=(time.monotonic() - self.started_s) * 1000,
+        )
         self._frame_events.append(pb.Event(prompt_progress=note))
 
     def take_token(self, token: int, info: pb.TokenInfo | None) -> None:
@@ -176,7 +182,7 @@ class Sequence:
             self._frame_ids.append(token)
             if token in self.end_ids:
                 continue
-            self._frame_events += self.output.feed(token, info)
+            self._say(self.output.feed(token, info))
             self._follow(token)
             if self.guide is not None and self.guide.broken:
                 self.fail(ServiceError("internal", "The grammar of the answer was lost."))
@@ -188,6 +194,15 @@ class Sequence:
         reason = self._reason()
         if reason is not None:
             self.finish(reason)
+
+    def _say(self, events: list[pb.Event]) -> None:
+        """Add what the output gave."""
+        if self.request.with_timings:
+            timings = self._timings()
+            for event in events:
+                if event.HasField("delta"):
+                    event.delta.timings.CopyFrom(timings)
+        self._frame_events += events
 
     def _reason(self) -> pb.Finished.Reason.ValueType | None:
         if self.ids and self.ids[-1] in self.end_ids:
@@ -203,7 +218,7 @@ class Sequence:
         """End well: flush the text and add the final event."""
         self.ended = self.completed = True
         self._unread.clear()
-        self._frame_events += self.output.finish()
+        self._say(self.output.finish())
         if self.must_call and not self.output.called:
             log.warning("%s: a forced tool call did not come", self.request.request_id)
         stop = self.output.stop_string

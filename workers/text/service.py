@@ -88,15 +88,12 @@ class TextService(text_pb2_grpc.TextServicer):
         if self.draining:
             raise ServiceError("worker_unavailable", "The worker is going down.")
         self._check_watched(request.gateway_id)
-        sequence = await self._off_loop(ready.intake.make_sequence, request)
+        sequence, accepted = await self._off_loop(_take_in, ready, request)
         # The Watch may have ended meanwhile, and with it whoever would cancel this request.
         self._check_watched(request.gateway_id)
         self._engine.put(Submit(sequence))
-        return pb.Accepted(
-            prompt_tokens=len(sequence.prompt),
-            max_tokens=sequence.max_tokens,
-            step=self._engine.step,
-        )
+        accepted.step = self._engine.step
+        return accepted
 
     @rim
     async def Cancel(self, request: pb.CancelRequest, context: Context) -> pb.CancelReply:
@@ -123,7 +120,7 @@ class TextService(text_pb2_grpc.TextServicer):
 
     @rim
     async def Tokenize(self, request: pb.TokenizeRequest, context: Context) -> pb.TokenizeReply:
-        return await self._off_loop(_tokenize, self._ready().model, request)
+        return await self._off_loop(_tokenize, self._ready(), request)
 
     @rim
     async def Detokenize(
@@ -165,15 +162,14 @@ class TextService(text_pb2_grpc.TextServicer):
 
     @rim
     async def Slots(self, request: pb.SlotsRequest, context: Context) -> pb.SlotsReply:
-        card = self._ready().card
-        states = [_slot(sequence) for sequence in self._engine.running()]
-        idle = max(0, card.max_batch_size - len(states))
-        states += [pb.Slot(state=pb.Slot.STATE_IDLE)] * idle
-        states += [
+        slots = [pb.Slot(state=pb.Slot.STATE_IDLE)] * self._ready().card.max_batch_size
+        for sequence in self._engine.running():
+            slots[sequence.slot] = _slot(sequence)
+        slots += [
             pb.Slot(state=pb.Slot.STATE_QUEUED, request_id=sequence.request.request_id)
             for sequence in self._engine.waiting()
         ]
-        reply = pb.SlotsReply(slots=states)
+        reply = pb.SlotsReply(slots=slots)
         for index, slot in enumerate(reply.slots):
             slot.id = index
         return reply
@@ -297,28 +293,38 @@ def _slot(sequence: Sequence) -> pb.Slot:
     )
 
 
+def _take_in(ready: Ready, request: pb.GenerateRequest) -> tuple[Sequence, pb.Accepted]:
+    sequence = ready.intake.make_sequence(request)
+    accepted = pb.Accepted(
+        prompt_tokens=len(sequence.prompt),
+        max_tokens=sequence.max_tokens,
+        sampling=sequence.request.sampling,
+    )
+    if request.WhichOneof("prompt") not in ("chat", "text"):
+        accepted.prompt = ready.model.vocabulary.decode(sequence.prompt)
+    return sequence, accepted
+
+
 def _render(prompter: Prompter, request: pb.GenerateRequest) -> pb.RenderReply:
-    if request.WhichOneof("prompt") == "tokens":
-        raise ServiceError("invalid_request", "Token ids need no rendering.", "prompt")
     prompt = prompter.render(request)
-    return pb.RenderReply(prompt=prompt, prompt_tokens=len(prompter.tokenize(request, prompt)))
+    if request.WhichOneof("prompt") in ("chat", "text"):
+        ids = prompter.tokenize(request, prompt)
+    else:
+        ids = prompter.encode(request)
+    return pb.RenderReply(prompt=prompt, prompt_tokens=len(ids))
 
 
-def _tokenize(model: TextModel, request: pb.TokenizeRequest) -> pb.TokenizeReply:
-    """Return the ids of mixed text and ids; special tokens only around the first piece."""
-    ids: list[int] = []
-    for index, piece in enumerate(request.pieces):
-        if piece.WhichOneof("piece") == "id":
-            ids.append(piece.id)
-            continue
-        ids += model.tokenizer.encode(
-            piece.text,
-            add_special_tokens=request.add_special and index == 0,
-            split_special_tokens=not request.parse_special,
-        )
-    pieces = model.vocabulary.pieces
+def _tokenize(ready: Ready, request: pb.TokenizeRequest) -> pb.TokenizeReply:
+    ids = ready.prompter.encode_pieces(
+        request.pieces, add_special=request.add_special, parse_special=request.parse_special
+    )
+    pieces = ready.model.vocabulary.pieces
     for token in ids:
         if token >= len(pieces):
-            raise ServiceError("invalid_request", f"token id {token} is out of vocabulary")
+            raise ServiceError(
+                "invalid_request",
+                f"token id {token} is out of vocabulary range (vocab_size {len(pieces)})",
+                "content",
+            )
     texts = [pieces[token] for token in ids] if request.with_pieces else []
     return pb.TokenizeReply(ids=ids, pieces=texts)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workers.text.sampling import SamplingRule
+from workers.text.filter import SamplingRule
 
 
 @dataclass

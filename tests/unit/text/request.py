@@ -10,12 +10,12 @@ from typing import Any
 
 from shared.pb import common_pb2
 from shared.pb import text_pb2 as pb
+from workers.text.filter import SamplingRule
 from workers.text.footprint import Footprint
 from workers.text.loop import LoopRule
 from workers.text.model import TextModel
 from workers.text.output import Output, Style
 from workers.text.penalty import PenaltyRule
-from workers.text.sampling import SamplingRule
 from workers.text.sequence import Sequence
 from workers.text.vocabulary import Vocabulary
 

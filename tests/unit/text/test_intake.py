@@ -13,12 +13,13 @@ from shared.settings import TextSettings
 from tests.unit.text import tiny_tokenizer
 from tests.unit.text.request import BYTES_PER_TOKEN, make_model
 from tests.unit.text.tiny_tokenizer import to_ids
+from workers.text.filter import SamplingRule
 from workers.text.footprint import GROWTH_TOKENS
 from workers.text.intake import Intake
 from workers.text.loop import LoopRule
 from workers.text.penalty import PenaltyRule
+from workers.text.preference import describe_defaults
 from workers.text.prompt import Prompter
-from workers.text.sampling import SamplingRule
 
 TEMPLATE = "{% for m in messages %}{{ m.content }}{% endfor %}"
 PIECES = [b"a\nb", b": ", b'."', b"**", b"word"]
@@ -60,8 +61,26 @@ CHANGED = {
 
 
 def test_a_silent_request_gets_the_servers_sampling():
-    assert make_intake().make_sequence(ask()).sampling == SamplingRule()
     assert make_intake(**CHANGED).make_sequence(ask()).sampling == SamplingRule(**CHANGED)
+    rule = make_intake().make_sequence(ask()).sampling
+    # Settings travel in single precision, whoever made them.
+    assert dataclasses.asdict(rule) == pytest.approx(dataclasses.asdict(SamplingRule()))
+
+
+def test_a_request_is_told_every_setting_in_force():
+    request = ask(sampling=pb.Sampling(top_k=3, dry_breaker_ids=[4]))
+    make_intake(**CHANGED).make_sequence(request)
+    settled = request.sampling
+    assert (settled.top_k, settled.min_p, settled.repetition_penalty) == (3, 0.125, 1.0)
+    assert (list(settled.dry_breaker_ids), list(settled.dry_breakers)) == ([4], [])
+    make_intake().make_sequence(silent := ask())
+    assert list(silent.sampling.dry_breakers) == ["\n", ":", '"', "*"]
+
+
+def test_the_card_tells_the_defaults_as_they_are_written():
+    told = describe_defaults(dataclasses.replace(TextSettings(), top_p=0.95, predict=-1))
+    assert (told["top_p"], told["temperature"], told["max_tokens"]) == (0.95, 0.8, -1)
+    assert {field.name for field in pb.Sampling.DESCRIPTOR.fields} >= told.keys() - {"max_tokens"}
 
 
 def test_a_request_overrides_each_default_also_with_zero():
@@ -266,7 +285,7 @@ def test_a_prompt_with_room_for_one_token_is_taken():
 
 
 @pytest.mark.parametrize(
-    "request_", [ask(""), pb.GenerateRequest(tokens=pb.TokenIds()), pb.GenerateRequest()]
+    "request_", [pb.GenerateRequest(tokens=pb.TokenIds()), pb.GenerateRequest()]
 )
 def test_an_empty_prompt_is_refused(request_):
     assert refusal(request_).code == "invalid_request"
@@ -324,16 +343,10 @@ def test_thoughts_may_take_what_the_client_allows_though_the_context_is_smaller(
 MEDIA = pb.Part(media={"data": b"\x89PNG"})
 
 
-@pytest.mark.parametrize(
-    "request_",
-    [
-        ask(logprobs=pb.Logprobs(top=1, post_sampling=True)),
-        pb.GenerateRequest(chat=pb.ChatPrompt(messages=[pb.Message(role="user", parts=[MEDIA])])),
-    ],
-    ids=["probabilities after sampling", "media"],
-)
-def test_what_would_change_the_answer_and_is_not_served_is_refused(request_):
-    assert refusal(request_).code == "not_supported"
+def test_media_is_refused():
+    message = pb.Message(role="user", parts=[MEDIA])
+    request = pb.GenerateRequest(chat=pb.ChatPrompt(messages=[message]))
+    assert refusal(request).code == "not_supported"
 
 
 def test_a_request_that_never_fits_the_memory_is_refused_with_both_numbers():

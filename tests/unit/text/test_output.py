@@ -163,3 +163,39 @@ def test_only_the_first_space_is_dropped_and_only_when_asked(trims_space, pieces
     assert join(run(ids, vocabulary=vocabulary, trims_space=trims_space)) == text
     if trims_space:
         assert tokenizer.decode(ids) == text
+
+
+# ------------------------------------------------------------------------------ ids
+
+
+def with_ids(ids, stop=()):
+    """Return (text, ids) of every piece."""
+    output = Output(VOCABULARY, stop, Style(with_ids=True))
+    steps = [*(output.feed(token) for token in ids), output.finish()]
+    deltas = [event.delta for step in steps for event in step if event.HasField("delta")]
+    return [(delta.text, list(delta.ids)) for delta in deltas]
+
+
+def test_ids_come_with_the_text_they_gave():
+    letter, (first, second, third) = to_ids(b"H"), to_ids("한".encode())
+    assert with_ids([*letter, first, second, third]) == [
+        ("H", letter),
+        ("한", [first, second, third]),
+    ]
+
+
+def test_ids_without_text_come_with_the_next_text():
+    assert with_ids([BOS, *to_ids(b"H"), BOS]) == [("H", [BOS, *to_ids(b"H")])]
+
+
+def test_ids_of_a_stop_string_never_come():
+    ids = to_ids(b"HiSTO")
+    assert with_ids([*ids, *to_ids(b"P")], ["STOP"]) == [("H", ids[:1]), ("i", ids[1:2])]
+    assert with_ids(ids, ["STOP"])[2:] == [("STO", ids[2:])]
+
+
+@settings(max_examples=100)
+@given(texts, st.data())
+def test_all_ids_come_in_order(text, data):
+    ids = data.draw(cuts(text.encode()))
+    assert [token for _, some in with_ids(ids) for token in some] == ids

@@ -80,12 +80,51 @@ def test_token_ids_are_used_as_they_are():
     assert make_prompter(adds_bos=True).encode(request) == [5, 4, 99, 2]
 
 
+def pieces(*values):
+    return [
+        pb.TokenizePiece(id=value) if isinstance(value, int) else pb.TokenizePiece(text=value)
+        for value in values
+    ]
+
+
+def mixed(*values):
+    return pb.GenerateRequest(pieces=pb.Pieces(pieces=pieces(*values)))
+
+
+@pytest.mark.parametrize(
+    ("values", "ids"),
+    [
+        (("hi", 5, "</s>"), [BOS_ID, *to_ids(b"hi"), 5, 2]),
+        (("<s>hi", "<s>"), [BOS_ID, *to_ids(b"hi"), 1]),
+        # An id in front is where the text begins.
+        ((5, "hi"), [5, *to_ids(b"hi")]),
+    ],
+)
+def test_text_and_ids_in_turn_begin_where_the_first_piece_is_text(values, ids):
+    assert make_prompter(adds_bos=True).encode(mixed(*values)) == ids
+
+
+@pytest.mark.parametrize(
+    ("add", "parse", "ids"),
+    [
+        (False, True, [*to_ids(b"a"), 2, *to_ids(b"b")]),
+        (True, True, [BOS_ID, *to_ids(b"a"), 2, *to_ids(b"b")]),
+        (False, False, [*to_ids(b"a</s>"), *to_ids(b"b")]),
+    ],
+)
+def test_special_tokens_are_added_and_read_as_asked(add, parse, ids):
+    prompter = make_prompter(adds_bos=True)
+    found = prompter.encode_pieces(pieces("a</s>", "b"), add_special=add, parse_special=parse)
+    assert found == ids
+
+
 def test_render_gives_the_text_of_every_kind_of_prompt():
     prompter = make_prompter(adds_bos=True)
     assert prompter.render(chat_request()) == "<s>[user]hi[assistant]"
     assert prompter.render(pb.GenerateRequest(text=" raw")) == " raw"
     tokens = pb.TokenIds(ids=to_ids("한".encode()))
     assert prompter.render(pb.GenerateRequest(tokens=tokens)) == "한"
+    assert prompter.render(mixed("hi", 2)) == "<s>hi</s>"
 
 
 # ------------------------------------------------------------- what the template sees

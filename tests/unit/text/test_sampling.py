@@ -15,12 +15,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.text import reading
+from workers.text.filter import MAX_CANDIDATES, SamplingRule
 from workers.text.sampling import (
     DRAW_TOKEN,
     DRAW_XTC,
-    MAX_CANDIDATES,
     Sampler,
-    SamplingRule,
+    remaining,
     top_candidates,
     uniform,
 )
@@ -231,6 +231,26 @@ def test_rules_together_leave_what_their_formulas_leave_one_after_the_other(logi
     assume(expected.margin > NEAR)
     # Tokens that are as good as equal may stand for each other.
     np.testing.assert_allclose(reachable_logits(logits, asked), expected.kept, rtol=0, atol=NEAR)
+
+
+@settings(max_examples=100)
+@given(rows_of_logits, rules)
+def test_what_remains_of_a_row_is_what_it_draws_from(logits, asked):
+    excludes = asked.xtc_probability > 0 and asked.xtc_threshold <= 0.5
+    expected = reading.truncate(logits, asked, excludes=excludes)
+    assume(expected.margin > NEAR)
+    row = mx.array(np.array([logits], dtype=np.float32))
+    # XTC strikes at a probability of one, whatever is drawn for it.
+    asked = dataclasses.replace(asked, xtc_probability=float(excludes))
+    left = np.array(remaining(asked, 7, 3, row, ()))[0]
+    kept = np.sort(left[np.isfinite(left)]) * max(asked.temperature, 1e-6)
+    np.testing.assert_allclose(kept, expected.kept, rtol=1e-5, atol=NEAR)
+
+
+def test_of_a_greedy_row_the_likeliest_token_remains():
+    row = mx.array([[1.0, 9.0, 9.0, 2.0]])
+    left = remaining(rule(temperature=0.0, top_k=3), 7, 3, row, ())
+    assert left.tolist() == [[-INF, 0.0, -INF, -INF]]
 
 
 def test_a_top_k_beyond_the_candidates_of_a_partition_is_kept_exactly():

@@ -63,6 +63,22 @@ def drain(scheduler):
     return order
 
 
+# -------------------------------------------------------------------------- slots
+
+
+def test_each_gets_the_first_slot_that_nobody_holds(clock):
+    scheduler = make_scheduler(clock, slots=3)
+    first, second, third = [enqueue(scheduler) for _ in range(3)]
+    scheduler.admit([])
+    assert [first.slot, second.slot, third.slot] == [0, 1, 2]
+    feed(first, second, third)
+    decoding = scheduler.take_fed()
+    decoding.remove(second)
+    late = enqueue(scheduler)
+    assert scheduler.admit(decoding) == [late]
+    assert late.slot == 1
+
+
 # -------------------------------------------------------------------------- order
 
 
