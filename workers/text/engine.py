@@ -228,7 +228,7 @@ class Engine:
         if scheduler.prefilling:
             self._emit()
         budget = scheduler.chunk_tokens(
-            pace.step_s, pace.prefill_tokens_per_s, decoding=bool(self._batch.rows)
+            pace.step_s, pace.prefill_tokens, decoding=bool(self._batch.rows)
         )
         allowed = budget
         while (turn := scheduler.turn(budget)) is not None:

@@ -19,9 +19,9 @@ AGING_S = 30.0
 # Prompt tokens are cheap while nobody decodes; while somebody does, a chunk may take this many
 # times what a decode step takes, so that running streams pause for no more than that.
 _STALL_STEPS = 1.25
-# A prompt that can be finished in this many is: its first token would otherwise wait for another
-# step of everybody.
-_LAST_STALL_STEPS = 1.9
+# A prompt short enough to be fed whole in this many is: its first token would otherwise wait for
+# another step of everybody.
+_WHOLE_STALL_STEPS = 2.2
 _MIN_STALL_S = 0.004
 MIN_CHUNK_TOKENS = 8
 # Prompts that prefill at the same time take turns of at most this many tokens.
@@ -154,21 +154,23 @@ class Scheduler:
             return None
         return max(held, key=lambda sequence: sequence.rank)
 
-    def chunk_tokens(self, step_s: float, tokens_per_s: float, *, decoding: bool) -> int:
+    def chunk_tokens(
+        self, step_s: float, tokens_in: Callable[[float], int], *, decoding: bool
+    ) -> int:
         """Return how many prompt tokens this step may prefill.
 
         Args:
             step_s: what a decode step has been taking.
-            tokens_per_s: how fast prompts have been prefilled.
+            tokens_in: how many tokens can be prefilled in so many seconds.
             decoding: whether streams would have to wait for it.
         """
         if not decoding:
             return self._chunk_tokens
-        tokens = int(max(_MIN_STALL_S, _STALL_STEPS * step_s) * tokens_per_s)
-        most = int(max(_MIN_STALL_S, _LAST_STALL_STEPS * step_s) * tokens_per_s)
-        rest = min((len(s.feed) - s.fed_tokens for s in self.prefilling), default=0)
-        if tokens < rest <= most:
-            tokens = rest
+        tokens = tokens_in(max(_MIN_STALL_S, _STALL_STEPS * step_s))
+        untouched = [s for s in self.prefilling if s.fed_tokens <= s.cached_tokens]
+        whole = min((len(s.feed) - s.fed_tokens for s in untouched), default=0)
+        if tokens < whole <= tokens_in(max(_MIN_STALL_S, _WHOLE_STALL_STEPS * step_s)):
+            tokens = whole
         return max(MIN_CHUNK_TOKENS, min(self._chunk_tokens, tokens))
 
     def turn(self, budget_tokens: int) -> tuple[Sequence, int] | None:

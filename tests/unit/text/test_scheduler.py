@@ -336,15 +336,34 @@ def test_who_made_room_is_never_let_in_before_the_one_it_made_room_for(waiting, 
 # ------------------------------------------------------------------------- chunks
 
 
+def at(tokens_per_s):
+    return lambda span_s: int(span_s * tokens_per_s)
+
+
 def test_a_chunk_is_whole_while_nobody_decodes(clock):
-    assert make_scheduler(clock).chunk_tokens(0.01, 500.0, decoding=False) == 512
+    assert make_scheduler(clock).chunk_tokens(0.01, at(500.0), decoding=False) == 512
+
+
+def test_a_short_prompt_is_fed_whole_where_a_long_one_gets_a_chunk(clock):
+    scheduler = make_scheduler(clock)
+    enqueue(scheduler).prompt[:] = range(40)
+    scheduler.admit([])
+    assert scheduler.chunk_tokens(0.1, at(200.0), decoding=True) == 40
+    long = enqueue(scheduler)
+    long.prompt[:] = range(400)
+    scheduler.prefilling.clear()
+    scheduler.admit([])
+    assert scheduler.chunk_tokens(0.1, at(200.0), decoding=True) == 25
+    # Its last piece is a chunk like the others: streams have paused for it often enough.
+    long.fed_tokens = len(long.feed) - 40
+    assert scheduler.chunk_tokens(0.1, at(200.0), decoding=True) == 25
 
 
 def test_a_chunk_takes_little_more_than_a_step_while_others_decode(clock):
     scheduler = make_scheduler(clock)
     for step_s in (0.005, 0.02, 0.1):
         for tokens_per_s in (200.0, 1000.0, 5000.0):
-            tokens = scheduler.chunk_tokens(step_s, tokens_per_s, decoding=True)
+            tokens = scheduler.chunk_tokens(step_s, at(tokens_per_s), decoding=True)
             assert MIN_CHUNK_TOKENS <= tokens <= 512
             assert tokens <= max(MIN_CHUNK_TOKENS, 1.5 * step_s * tokens_per_s)
 
@@ -353,7 +372,7 @@ def test_a_chunk_takes_little_more_than_a_step_while_others_decode(clock):
 @given(st.floats(0, 1e4), st.floats(0, 1e9), st.integers(1, 4096))
 def test_a_chunk_is_bounded_whatever_was_measured(step_s, tokens_per_s, chunk_tokens):
     scheduler = make_scheduler(Clock(), chunk_tokens=chunk_tokens)
-    tokens = scheduler.chunk_tokens(step_s, tokens_per_s, decoding=True)
+    tokens = scheduler.chunk_tokens(step_s, at(tokens_per_s), decoding=True)
     assert 1 <= tokens <= max(MIN_CHUNK_TOKENS, chunk_tokens)
 
 
