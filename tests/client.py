@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +23,11 @@ GREEDY = {"temperature": 0}
 
 @dataclass(frozen=True)
 class Answer:
-    """What a client gets to know, whichever way it asked."""
+    """What a client gets to know, whichever way it asked.
+
+    Attributes:
+        text: thoughts, content, and the arguments of calls, one behind the other.
+    """
 
     text: str
     finish_reason: str
@@ -69,9 +73,8 @@ class Client:
         status, reply = await self.post(prompt, **fields)
         assert status == 200, reply
         (choice,) = reply["choices"]
-        message = choice["message"]
         logprobs = choice["logprobs"] and choice["logprobs"]["content"]
-        return Answer(message["content"], choice["finish_reason"], reply["usage"], logprobs)
+        return Answer(_join([choice["message"]]), choice["finish_reason"], reply["usage"], logprobs)
 
     async def stream(
         self, prompt: str, *, headers: dict[str, str] | None = None, **fields: Any
@@ -132,13 +135,30 @@ def read(chunks: list[Any]) -> Answer:
     assert usage["choices"] == [], usage
     (end,) = last["choices"]
     assert "error" not in last, last
-    assert end["finish_reason"] in ("stop", "length"), last
+    assert end["finish_reason"] in ("stop", "length", "tool_calls"), last
     choices = [choice for chunk in head for choice in chunk["choices"]]
     assert choices[0]["delta"]["role"] == "assistant"
     assert all(choice["finish_reason"] is None for choice in choices)
-    text = "".join(choice["delta"].get("content") or "" for choice in choices)
+    text = _join([choice["delta"] for choice in choices])
     infos = [info for c in choices if c["logprobs"] for info in c["logprobs"]["content"]]
     return Answer(text, end["finish_reason"], usage["usage"], infos or None)
+
+
+async def disturb(
+    client: Client,
+    requests: Sequence[Awaitable[Answer]],
+    chunks: Sequence[int],
+    kill_worker: Callable[[str], None],
+) -> list[Answer]:
+    """Run requests, kill their worker each time so many more chunks have come; return answers."""
+    await client.reset_cache()
+    tasks = [asyncio.ensure_future(request) for request in requests]
+    for count in chunks:
+        due = client.seen_chunks + count
+        await until(lambda due=due: client.seen_chunks >= due)
+        assert not all(task.done() for task in tasks)
+        await asyncio.to_thread(kill_worker, client.fields["model"])
+    return await asyncio.gather(*tasks)
 
 
 async def until(holds: Callable[[], Any], timeout_s: float = 60.0) -> None:
@@ -149,6 +169,14 @@ async def until(holds: Callable[[], Any], timeout_s: float = 60.0) -> None:
             if (await held) if inspect.isawaitable(held) else held:
                 return
             await asyncio.sleep(0.01)
+
+
+def _join(messages: Sequence[dict[str, Any]]) -> str:
+    """Return everything that a message says, or the parts of one."""
+    calls = (call for message in messages for call in message.get("tool_calls", ()))
+    parts = [message.get("reasoning_content") or "" for message in messages]
+    parts += [message.get("content") or "" for message in messages]
+    return "".join([*parts, *(call["function"].get("arguments", "") for call in calls)])
 
 
 def _has_text(chunk: Any) -> bool:

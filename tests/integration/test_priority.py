@@ -9,7 +9,7 @@ import time
 import pytest
 
 from shared.pb import common_pb2 as common
-from tests.client import GREEDY, until
+from tests.client import GREEDY, assert_same, until
 from tests.prompt import make_prompt
 from tests.worker import link
 
@@ -49,6 +49,38 @@ async def test_classes_are_served_in_order_and_by_arrival_inside_each(worker):
         await worker.find(key, "finished")
     order = sorted(range(6), key=lambda index: (classes[index], index))
     assert [starts[index] for index in order] == sorted(starts), starts
+
+
+async def test_grammars_and_texts_are_those_of_undisturbed_runs_when_slots_are_taken_away(client):
+    """Each slot is held by a low request, so a high one that answers first took it from one."""
+    text = {"type": "object", "properties": {"a": {"type": "string", "minLength": 250}}}
+    text |= {"required": ["a"], "additionalProperties": False}
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": text}}
+    low = client.having(cache_prompt=False, max_tokens=150, top_k=20, temperature=1.5)
+
+    def ask_all():
+        return [
+            asyncio.create_task(
+                low.ask(
+                    make_prompt(60 + n),
+                    headers={"X-Priority": "low"},
+                    seed=n,
+                    response_format=form if n % 2 else None,
+                )
+            )
+            for n in range(8)
+        ]
+
+    undisturbed = await asyncio.gather(*ask_all())
+    tasks = ask_all()
+
+    async def all_decode():
+        return (await client.slots()).count("decoding") == 8
+
+    await until(all_decode)
+    await client.ask("hi", headers={"X-Priority": "high"}, **GREEDY, max_tokens=1)
+    assert not any(task.done() for task in tasks)
+    assert_same(await asyncio.gather(*tasks), undisturbed)
 
 
 async def test_a_high_request_over_http_does_not_wait_for_the_low_ones(client):

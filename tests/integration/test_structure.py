@@ -17,6 +17,8 @@ import pytest
 
 from tests import checkpoint
 from tests.checkpoint import ROOT, starter_folder
+from tests.client import assert_same, connect, disturb
+from tests.prompt import make_prompt
 from tests.server import serve_fleet
 
 TEMPLATE = str(ROOT / "tests" / "data" / "hermes.jinja")
@@ -143,6 +145,35 @@ async def test_parse_returns_a_model(client):
     assert isinstance(reply.choices[0].message.parsed, Animal)
 
 
+async def test_the_stream_helpers_give_models_of_answers_and_of_arguments(client):
+    async with client.chat.completions.stream(
+        model="tiny", messages=ASK, response_format=Animal, seed=1
+    ) as stream:
+        kinds = {event.type async for event in stream}
+        answer = await stream.get_final_completion()
+    assert isinstance(answer.choices[0].message.parsed, Animal)
+    assert kinds >= {"content.delta", "content.done"}
+    tools = [openai.pydantic_function_tool(Animal, name="add")]
+    choice = {"type": "function", "function": {"name": "add"}}
+    async with client.chat.completions.stream(
+        model="tiny", messages=ASK, tools=tools, tool_choice=choice, seed=2
+    ) as stream:
+        deltas = [e async for e in stream if e.type == "tool_calls.function.arguments.delta"]
+        answer = await stream.get_final_completion()
+    (call,) = answer.choices[0].message.tool_calls
+    assert isinstance(call.function.parsed_arguments, Animal)
+    assert len(deltas) > 3
+    assert "".join(delta.arguments_delta for delta in deltas) == call.function.arguments
+
+
+async def test_any_json_object_may_be_asked_for(client):
+    reply = await client.chat.completions.create(
+        model="smol", messages=ASK, response_format={"type": "json_object"}, max_tokens=60,
+        temperature=0,
+    )  # fmt: skip
+    assert isinstance(json.loads(reply.choices[0].message.content), dict)
+
+
 async def test_thoughts_have_a_budget_and_a_field_of_their_own(client):
     reply = await client.chat.completions.create(
         model="smol",
@@ -196,6 +227,35 @@ async def test_a_grammar_follows_the_thoughts(client):
     )
     assert reply.choices[0].message.reasoning_content
     assert isinstance(reply.choices[0].message.parsed, Animal)
+
+
+TEXT = {"type": "string", "minLength": 60, "maxLength": 80}
+WRITING = {
+    "type": "object",
+    "properties": {"text": TEXT},
+    "required": ["text"],
+    "additionalProperties": False,
+}
+FORM = {"type": "json_schema", "json_schema": {"name": "x", "schema": WRITING}}
+WRITE = {"type": "function", "function": {"name": "write", "parameters": WRITING}}
+# A grammar, a grammar behind thoughts that a budget ends, and a call that is forced.
+GUIDED = (
+    {"seed": 7, "response_format": FORM},
+    {"seed": 8, "response_format": FORM, "enable_thinking": True, "thinking_budget": 30},
+    {"seed": 9, "tools": [WRITE], "tool_choice": "required", "parallel_tool_calls": False},
+)
+
+
+async def test_guided_answers_outlive_the_death_of_their_worker(server):
+    async with connect(server.url, model="tiny", max_tokens=300, cache_prompt=False) as client:
+
+        def ask_all():
+            return [client.ask_stream(make_prompt(n), **fields) for n, fields in enumerate(GUIDED)]
+
+        undisturbed = await asyncio.gather(*ask_all())
+        reasons = [answer.finish_reason for answer in undisturbed]
+        assert reasons == ["stop", "stop", "tool_calls"]
+        assert_same(await disturb(client, ask_all(), [8], server.kill_worker), undisturbed)
 
 
 # ----------------------------------------------------------------- generated schemas

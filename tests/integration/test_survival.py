@@ -11,7 +11,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from tests import checkpoint
-from tests.client import GREEDY, assert_same, connect, until
+from tests.client import GREEDY, assert_same, connect, disturb, until
 from tests.prompt import MIX, make_prompt
 from tests.server import none_lives, serve_fleet, wait_for
 from tests.worker import link
@@ -38,18 +38,6 @@ async def client(server):
         yield client
 
 
-async def disturb(server, client, requests, chunks):
-    """Run requests, kill their worker each time so many more chunks have come; return answers."""
-    await client.reset_cache()
-    tasks = [asyncio.ensure_future(request) for request in requests]
-    for count in chunks:
-        due = client.seen_chunks + count
-        await until(lambda due=due: client.seen_chunks >= due)
-        assert not all(task.done() for task in tasks)
-        await asyncio.to_thread(server.kill_worker, client.fields["model"])
-    return await asyncio.gather(*tasks)
-
-
 async def test_texts_and_usage_are_those_of_an_undisturbed_run_whatever_the_settings(
     server, client
 ):
@@ -72,7 +60,7 @@ async def test_texts_and_usage_are_those_of_an_undisturbed_run_whatever_the_sett
     assert whole.text.startswith(stopped.text) and stopped.finish_reason == "stop"
     assert looped.finish_reason == "stop" and looped.usage["completion_tokens"] == 50
 
-    assert_same(await disturb(server, client, ask_all(), [150]), undisturbed)
+    assert_same(await disturb(client, ask_all(), [150], server.kill_worker), undisturbed)
     await until(client.is_idle, 3)
 
 
@@ -91,7 +79,7 @@ async def test_a_character_cut_by_a_death_is_whole_afterwards(server, client):
     undisturbed = await asyncio.gather(*ask_all())
     characters = [c for answer in undisturbed for c in answer.text if 0x800 <= ord(c) < 0xFFFD]
     assert len(characters) > 100
-    assert_same(await disturb(server, client, ask_all(), [50, 53]), undisturbed)
+    assert_same(await disturb(client, ask_all(), [50, 53], server.kill_worker), undisturbed)
 
 
 async def test_twenty_streams_outlive_five_deaths(server, client):
@@ -113,7 +101,7 @@ async def test_twenty_streams_outlive_five_deaths(server, client):
 
     rng = random.Random(5)
     chunks = [rng.randint(50, 1000) for _ in range(5)]
-    assert_same(await disturb(server, client, ask_all(), chunks), undisturbed)
+    assert_same(await disturb(client, ask_all(), chunks, server.kill_worker), undisturbed)
 
     await until(client.is_idle, 3)
     status, report = await client.get("/health")

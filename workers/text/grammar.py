@@ -34,6 +34,8 @@ _JSON_STYLE = {"whitespace_flexible": False, "item_separator": ", ?", "key_separ
 # Set last, so that a schema's own "x-guidance" can't turn an unknown keyword into an ignored one.
 _JSON_STRICT = {"lenient": False, "coerce_one_of": False}
 _WHAT = "response_format.json_schema.schema"
+# Schemas that are no objects, which llguidance does not take options for.
+_PLAIN = {"true": "{}", "false": '{"enum": []}'}
 
 
 class GrammarCompiler:
@@ -85,6 +87,7 @@ class GrammarCompiler:
         text = getattr(source, kind)
         if kind == "json_schema":
             style = json.dumps(_JSON_STYLE | _JSON_STRICT)
+            text = _PLAIN.get(text, text)
             grammar = LLMatcher.grammar_from_json_schema(text, overrides=json.loads(style))
         elif kind == "regex":
             grammar = LLMatcher.grammar_from_regex(text)

@@ -27,6 +27,18 @@ _MAX_PROMPT_CHARACTERS = 64 * 1024 * 1024
 
 # Prompts that are tokens to begin with, at least in part.
 _TOKEN_KINDS = ("tokens", "pieces", "infill")
+
+# Arguments of the renderer itself.
+_TAKEN = {
+    "add_generation_prompt",
+    "chat_template",
+    "continue_final_message",
+    "conversation",
+    "messages",
+    "tokenize",
+    "tools",
+}
+
 # What a template raises that can't do with a conversation what it means to.
 _REFUSALS = (
     TemplateError,
@@ -209,6 +221,9 @@ class Prompter:
             values["reasoning_effort"] = reasoning.effort
         if chat.template_kwargs_json:
             values.update(json.loads(chat.template_kwargs_json))
+        if taken := sorted(_TAKEN & values.keys()):
+            path = f"chat_template_kwargs.{taken[0]}"
+            raise ServiceError("invalid_request", f"{path} is not for templates to be told", path)
         return values
 
 

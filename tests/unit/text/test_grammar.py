@@ -83,6 +83,12 @@ def test_a_schema_nothing_can_satisfy_is_refused(compiler):
     assert SECRET not in caught.value.message
 
 
+def test_a_schema_may_be_a_boolean(compiler, tokenizer):
+    assert accepts(compiler, tokenizer, schema(True), '{"x": [1]}')
+    with pytest.raises(ServiceError, match="can't be satisfied"):
+        compiler.compile(schema(False))
+
+
 def test_the_keyword_at_fault_is_found_among_good_ones(compiler):
     good, bad = {"type": "string", "pattern": "^a$"}, {"type": "string", "pattern": "^(?=a)$"}
     with pytest.raises(ServiceError) as caught:
