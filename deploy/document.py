@@ -13,7 +13,7 @@ from typing import Any, Final
 from deploy import process
 from shared.config import Entry, entries
 from shared.fleet import load_fleet
-from shared.settings import WORKER_SETTINGS, GatewaySettings, SupervisorSettings
+from shared.settings import WORKER_SETTINGS, GatewaySettings, SupervisorSettings, refused
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 # As the Procfile names them: from the checkout's own folder.
@@ -89,6 +89,10 @@ def render_page() -> str:
         parts += [f"## {title}\n", *_table(group), ""]
     parts += ["## Any worker: `[[workers]]`\n", "| key | default | meaning |", "|---|---|---|"]
     parts += [f"| `{name}` | `{default}` | {text} |" for name, default, text in _WORKER_KEYS]
+    parts += ["", _REFUSED_HEAD, "| names | why |", "|---|---|"]
+    for refusal in refused.REFUSED:
+        names = ", ".join(f"`{name}`" for name in (*refusal.flags, *refusal.env))
+        parts.append(f"| {names} | {refusal.sentence} |")
     return "\n".join(parts) + "\n"
 
 
@@ -101,6 +105,14 @@ Processes read the fleet file (`deploy/mlxcel.toml`), each its own section. A fl
 `mlxcel-server` beats an environment name, which beats the file; API keys of all three add up.
 Relative paths start at the fleet file's folder, those of flags at the working folder.
 `deploy/sample.toml` is a fleet file with every setting at its default.
+"""
+
+
+_REFUSED_HEAD: Final = """\
+## Names that are refused
+
+Flags and environment names of similar servers that mean nothing here. Each stops the start with
+its sentence.
 """
 
 

@@ -21,9 +21,10 @@ from honcho.printer import Printer
 from deploy import launchd, preflight, process, resolution, starter
 from deploy.ancestry import HONCHO_ENV
 from shared import rundir
-from shared.config import ConfigError, add_arguments
+from shared.config import ConfigError, add_arguments, add_refusals, refuse_environment
 from shared.fleet import Fleet
 from shared.lifecycle import EXIT_PERMANENT, PermanentError
+from shared.settings import refused
 from workers.text.toolcalls import parse_command
 
 DEFAULT_CONFIG: Final = Path(__file__).resolve().with_name("mlxcel.toml")
@@ -59,6 +60,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--config", type=Path, help="fleet file, e.g. deploy/mlxcel.toml")
     add_arguments(parser, resolution.GROUPS)
+    add_refusals(parser, refused.FLAGS)
     return parser
 
 
@@ -68,6 +70,7 @@ def prepare(options: argparse.Namespace, environ: Mapping[str, str]) -> Fleet:
     Raises:
         ConfigError, PermanentError, StarterError: it can't run; the message is one line.
     """
+    refuse_environment(environ, refused.ENVIRONMENT)
     fleet = resolution.choose(options, environ, DEFAULT_CONFIG)
     settled = resolution.settle(fleet, options, environ)
     preflight.check_port(settled.gateway["host"], settled.gateway["port"])
@@ -109,8 +112,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if words and words[0] in COMMANDS:
         COMMANDS[words[0]](words[1:], DEFAULT_CONFIG)
         return
-    options = build_parser().parse_args(words)
     try:
+        options = build_parser().parse_args(words)
         fleet = prepare(options, os.environ)
         code = run(fleet, os.environ)
     except (

@@ -18,9 +18,9 @@ from gateway.auth import Keys
 from gateway.server import Start, serve
 from gateway.state.archive import check_address
 from shared import lifecycle, logs, rundir
-from shared.config import ConfigError, add_arguments, resolve
+from shared.config import ConfigError, add_arguments, refuse_environment, resolve
 from shared.fleet import load_fleet
-from shared.settings import GatewaySettings
+from shared.settings import GatewaySettings, refused
 
 
 def main() -> None:
@@ -46,6 +46,7 @@ def read_start(arguments: list[str]) -> Start:
     parser.add_argument("--config", type=Path, required=True, help="fleet file")
     add_arguments(parser, [GatewaySettings])
     namespace = parser.parse_args(arguments)
+    refuse_environment(os.environ, refused.ENVIRONMENT)
     fleet = load_fleet(namespace.config)
     settings = resolve(GatewaySettings, namespace, os.environ, fleet.gateway, "gateway")
     if settings.sse_ping_interval_s == 0:

@@ -197,6 +197,40 @@ def _add_argument(section: Any, entry: Entry) -> None:
     section.add_argument(*entry.flags, **options)
 
 
+def add_refusals(parser: argparse.ArgumentParser, sentences: Mapping[str, str]) -> None:
+    """Make a parser know flags that are not served, so that each says why.
+
+    Args:
+        sentences: by flag. Parsing one of them raises a ConfigError.
+    """
+    for flag, sentence in sentences.items():
+        parser.add_argument(flag, action=_Refuse, const=sentence, nargs="?", help=argparse.SUPPRESS)
+
+
+class _Refuse(argparse.Action):
+    """A flag that stops the start."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,  # noqa: ARG002 - argparse's signature
+        namespace: argparse.Namespace,  # noqa: ARG002
+        values: Any,  # noqa: ARG002
+        option_string: str | None = None,
+    ) -> None:
+        raise ConfigError(f"{option_string}: {self.const}")
+
+
+def refuse_environment(environ: Mapping[str, str], sentences: Mapping[str, str]) -> None:
+    """Refuse environment names that are not served, so that none is ignored in silence.
+
+    Raises:
+        ConfigError: naming the first of them, and why.
+    """
+    for name, sentence in sentences.items():
+        if environ.get(name):
+            raise ConfigError(f"{name}: {sentence}")
+
+
 def resolve(
     group: type[T],
     arguments: argparse.Namespace,
