@@ -46,7 +46,7 @@ perf: set-up-dev ## measure throughput and latency beside other servers
 proto: set-up-dev ## generate shared/pb from proto/
 	$(BIN)/python -m deploy.protobuf
 
-docs: set-up-dev ## write the Procfile, docs/configuration.md and the sample fleet file
+docs: set-up-dev ## write the Procfile, the sample fleet file, docs/configuration.md and docs/dialects.md
 	$(BIN)/python -m deploy.document
 
 clean: ## remove the environment and caches; models stay

@@ -1,4 +1,4 @@
-"""Writes what is derived from code: the Procfile, the sample fleet file, the settings' page.
+"""Writes what is derived from code: the Procfile, the sample fleet file, two pages of docs.
 
 A test compares the committed files with what this module renders.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from deploy import process
+from deploy import dialect_page, process
 from shared.config import Entry, entries
 from shared.fleet import load_fleet
 from shared.settings import WORKER_SETTINGS, GatewaySettings, SupervisorSettings, refused
@@ -41,6 +41,7 @@ def render_all() -> dict[Path, str]:
         Path("Procfile"): process.render_procfile(process.plan(fleet, _PYTHON, _CONFIG)),
         Path("deploy/sample.toml"): render_sample(),
         Path("docs/configuration.md"): render_page(),
+        Path("docs/dialects.md"): dialect_page.render(),
     }
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import tomllib
 from pathlib import Path
 
 import pytest
 
-from deploy import document, protobuf
+from deploy import dialect_page, document, protobuf
 from shared import fleet
 from shared.config import entries
 from shared.settings import WORKER_SETTINGS, GatewaySettings, SupervisorSettings
@@ -76,3 +77,20 @@ def test_every_declared_package_is_pinned():
     for requirement in declared:
         name = requirement.partition(";")[0].partition("==")[0].partition("[")[0].strip()
         assert name.lower().replace("_", "-") in pins, requirement
+
+
+def test_the_page_of_dialects_shows_every_table_of_unserved_fields():
+    shown = [table for dialect in dialect_page.DIALECTS for table in dialect[2:]]
+    paths = sorted((ROOT / "gateway/dialects").rglob("wire.py"))
+    assert len(paths) >= 2
+    for path in paths:
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        tables = vars(importlib.import_module(name))
+        for key, table in tables.items():
+            if key.endswith(("IGNORED", "REFUSED")):
+                assert any(table is each for each in shown), f"{name}.{key}"
+
+
+def test_no_field_is_both_ignored_and_refused():
+    for dialect in dialect_page.DIALECTS:
+        assert not dialect.ignored.keys() & dialect.refused.keys(), dialect.title

@@ -15,8 +15,9 @@ ALLOWED = {
     "gateway": {"gateway", "shared"},
     "workers": {"workers", "shared"},
     "shared": {"shared"},
-    # The formats of tool calls are pure text: one of its commands shows what they read.
-    "deploy": {"deploy", "shared", "workers.text.toolcalls"},
+    # The formats of tool calls are pure text: one of its commands shows what they read. So are
+    # the tables of the dialects, of which it makes a page.
+    "deploy": {"deploy", "shared", "workers.text.toolcalls", "gateway.dialects"},
 }
 # Models, tokenizers and templates are the workers' business.
 NOT_IN_THE_GATEWAY = {"mlx", "mlx_lm", "transformers", "tokenizers", "jinja2", "numpy"}
