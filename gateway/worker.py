@@ -110,6 +110,12 @@ class TextWorker(Worker):
         """Return the way to each replica that is ready."""
         return [replica.client for replica in self.replicas if replica.ready]
 
+    @property
+    def slots(self) -> int:
+        """The rows that decode together, over all replicas that are ready."""
+        cards = [replica.card for replica in self.replicas if replica.ready]
+        return sum(card.max_batch_size for card in cards if card is not None)
+
     def client(self) -> TextClient:
         """Return the way to the ready replica that has the least to do.
 

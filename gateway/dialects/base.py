@@ -74,6 +74,8 @@ class Parsed:
     Attributes:
         model: as the client wrote it; None for the default worker.
         counted: whether it belongs to the totals of the reference's metrics.
+        ping_interval_s: silence after which its stream gets a sign of life, -1 for never; None
+            for what the server is set to.
     """
 
     request: pb.GenerateRequest
@@ -82,6 +84,7 @@ class Parsed:
     include_usage: bool
     created_unix_s: int
     counted: bool = True
+    ping_interval_s: int | None = None
     media: list[MediaRef] = field(default_factory=list)
     policy: Policy = Policy()
 

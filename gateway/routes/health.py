@@ -44,7 +44,7 @@ def describe(worker: TextWorker, workers: Sequence[Worker]) -> tuple[int, dict[s
         "batch": {
             "active_sequences": active,
             "queue_depth": worker.admission.waiting + sum(replica.queued for replica in ready),
-            "max_batch_size": sum(r.card.max_batch_size for r in ready if r.card is not None),
+            "max_batch_size": worker.slots,
         },
         "observability": _count(worker, active),
         "context_size": card.context_tokens,

@@ -1,7 +1,7 @@
 """GET /slots: what each slot of a worker is doing, and what waits for one.
 
-Owns the shape of the answer. `?model=` names a worker; its replicas follow each other. Runs on
-the gateway's event loop.
+Owns the shape of the answer. `?model=` names a worker; its replicas follow each other.
+`?fail_on_no_slot=1` makes a status of whether one is free. Runs on the gateway's event loop.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Any, Final
 from aiohttp import web
 
 from gateway.context import CONTEXT
-from gateway.dialects.openai import errors
+from gateway.dialects.llama import errors
 from gateway.routes.route import Route, answer_json
+from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 from shared.pb import worker_pb2
 
@@ -24,6 +25,7 @@ _STATES: Final[Mapping[int, str]] = {
     pb.Slot.STATE_DECODING: "decoding",
     pb.Slot.STATE_QUEUED: "queued",
 }
+_BUSY: Final = (pb.Slot.STATE_PREFILL, pb.Slot.STATE_DECODING)
 
 
 def routes() -> list[Route]:
@@ -33,11 +35,20 @@ def routes() -> list[Route]:
 
 async def get_slots(request: web.Request) -> web.Response:
     """Answer one entry per slot, then one per waiting request."""
-    worker = request.app[CONTEXT].registry.resolve(request.query.get("model"))
+    context = request.app[CONTEXT]
+    if not context.settings.slots:
+        raise ServiceError(
+            "not_supported", "This server does not support slots endpoint. Start it with `--slots`"
+        )
+    worker = context.registry.resolve(request.query.get("model"))
     card = worker.require_ready()
     replies = await asyncio.gather(*(client.slots() for client in worker.clients()))
     slots = [slot for reply in replies for slot in reply.slots]
     waiting = [pb.Slot(state=pb.Slot.STATE_QUEUED)] * worker.admission.waiting
+    if request.query.get("fail_on_no_slot") and all(
+        slot.state != pb.Slot.STATE_IDLE for slot in slots
+    ):
+        raise ServiceError("server_busy", "no slot available", retry_after_s=1.0)
     return answer_json(describe([*slots, *waiting], card))
 
 
@@ -49,7 +60,7 @@ def describe(slots: Sequence[pb.Slot], card: worker_pb2.ModelCard) -> list[dict[
             "state": _STATES.get(slot.state, "idle"),
             "model": card.name,
             "context_size": card.context_tokens,
-            "is_processing": slot.state in (pb.Slot.STATE_PREFILL, pb.Slot.STATE_DECODING),
+            "is_processing": slot.state in _BUSY,
         }
         for index, slot in enumerate(slots)
     ]

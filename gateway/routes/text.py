@@ -16,7 +16,8 @@ from aiohttp import web
 from gateway.body import read_body, unknown_keys
 from gateway.context import CONTEXT, Context
 from gateway.dialects.anthropic import messages
-from gateway.dialects.base import Feed, MediaRef, P, Stamp, TextDialect
+from gateway.dialects.base import Feed, MediaRef, P, Parsed, Stamp, TextDialect
+from gateway.dialects.llama import infill, native
 from gateway.dialects.openai import chat, completions
 from gateway.fold import Item, fold
 from gateway.routes.route import Route
@@ -43,6 +44,8 @@ def routes() -> list[Route]:
         *_generating(chat, "/v1/chat/completions", "/chat/completions"),
         *_generating(completions, "/v1/completions"),
         *_generating(messages, "/v1/messages", "/messages"),
+        *_generating(native, "/completion", "/completions"),
+        Route("POST", "/infill", fill, infill),
     ]
 
 
@@ -50,18 +53,29 @@ def _generating(dialect: TextDialect[P], *paths: str) -> list[Route]:
     """Return routes that generate text in a dialect."""
 
     async def complete(request: web.Request) -> web.StreamResponse:
-        return await _complete(request, dialect)
+        return await _complete(request, dialect, await read(request))
 
     return [Route("POST", path, complete, dialect) for path in paths]
 
 
-async def _complete(request: web.Request, dialect: TextDialect[P]) -> web.StreamResponse:
+async def fill(request: web.Request) -> web.StreamResponse:
+    """Fill a gap, if the model can; that it can't is told before anything is wrong with a body."""
+    body = await read(request)
+    worker = request.app[CONTEXT].registry.resolve(infill.model_of(body))
+    infill.require_markers(worker.require_ready())
+    return await _complete(request, infill, body)
+
+
+async def _complete(
+    request: web.Request, dialect: TextDialect[P], body: bytes
+) -> web.StreamResponse:
     context = request.app[CONTEXT]
-    parsed, worker, card = await receive(request, dialect)
+    parsed, worker, card = _understand(request, dialect, body)
     items = context.generator.run(parsed.request, worker, counted=parsed.counted)
     async with contextlib.aclosing(items):
         if parsed.stream:
-            return await _stream(request, context, dialect.renderer(parsed, card.name), items)
+            feed = dialect.renderer(parsed, card.name)
+            return await _stream(request, feed, items, _ping_s(context, parsed))
         completion = await fold(items)
     answer = dialect.body(parsed, card.name, completion)
     return web.Response(body=answer, content_type="application/json")
@@ -76,8 +90,18 @@ async def receive(
         ServiceError: it asks for what this dialect or this model does not serve, or the worker
             does not take requests now.
     """
+    return _understand(request, dialect, await read(request))
+
+
+async def read(request: web.Request) -> bytes:
+    """Return the body, bounded."""
+    return await read_body(request, request.app[CONTEXT].settings.max_body_bytes)
+
+
+def _understand(
+    request: web.Request, dialect: TextDialect[P], body: bytes
+) -> tuple[P, TextWorker, worker_pb2.ModelCard]:
     context = request.app[CONTEXT]
-    body = await read_body(request, context.settings.max_body_bytes)
     parsed = dialect.parse(body, Stamp.draw(dialect.ID_PREFIX, context.policy))
     if log.isEnabledFor(logging.DEBUG) and (names := unknown_keys(body, dialect.KNOWN)):
         log.debug("%s: ignored fields %s", parsed.request.request_id, ", ".join(names))
@@ -88,13 +112,22 @@ async def receive(
     return parsed, worker, card
 
 
+def _ping_s(context: Context, parsed: Parsed) -> float | None:
+    """Return the silence after which a stream gets a sign of life."""
+    interval_s = parsed.ping_interval_s
+    if interval_s is None:
+        return context.ping_s
+    return None if interval_s < 0 else float(interval_s)
+
+
 async def _stream(
     request: web.Request,
-    context: Context,
     feed: Feed,
     items: AsyncGenerator[Sequence[Item]],
+    ping_s: float | None,
 ) -> web.StreamResponse:
     """Answer with a stream."""
+    patience_s = request.app[CONTEXT].patience_s
 
     def render_failure(failure: ServiceError) -> bytes:
         return feed(pb.Event(failed=pb.Failed(error=to_message(failure))))
@@ -102,8 +135,7 @@ async def _stream(
     def render_ping() -> bytes:
         return feed(pb.Event())
 
-    times = (context.ping_s, context.patience_s)
-    async with EventStream(request, render_failure, *times, render_ping) as stream:
+    async with EventStream(request, render_failure, ping_s, patience_s, render_ping) as stream:
         async for batch in items:
             if data := b"".join(map(feed, batch)):
                 await stream.send(data)

@@ -11,11 +11,14 @@ from typing import Any
 
 from aiohttp import web
 
+from gateway.context import CONTEXT
 from gateway.dialects.anthropic import messages
 from gateway.dialects.base import P, TextDialect
+from gateway.dialects.llama import errors, tokenization
 from gateway.dialects.openai import chat
 from gateway.routes.route import Handler, Route, answer_json
-from gateway.routes.text import receive
+from gateway.routes.text import read, receive
+from gateway.text_client import TextClient
 from shared.pb import text_pb2 as pb
 
 
@@ -30,6 +33,8 @@ def routes() -> list[Route]:
             context_management=None,
         ),
         Route("POST", "/apply-template", apply_template, chat),
+        Route("POST", "/tokenize", tokenize, errors),
+        Route("POST", "/detokenize", detokenize, errors),
     ]
 
 
@@ -48,6 +53,24 @@ def _counter(dialect: TextDialect[P], more: Mapping[str, Any]) -> Handler:
         return answer_json({"input_tokens": rendered.prompt_tokens, **more})
 
     return count
+
+
+async def tokenize(request: web.Request) -> web.Response:
+    """Answer the tokens of a text."""
+    asked, model = tokenization.parse_tokenize(await read(request))
+    reply = await _client(request, model).tokenize(asked)
+    return answer_json(tokenization.describe_tokens(reply, with_pieces=asked.with_pieces))
+
+
+async def detokenize(request: web.Request) -> web.Response:
+    """Answer the text of tokens."""
+    asked, model = tokenization.parse_detokenize(await read(request))
+    reply = await _client(request, model).detokenize(asked)
+    return answer_json({"content": reply.text})
+
+
+def _client(request: web.Request, model: str | None) -> TextClient:
+    return request.app[CONTEXT].registry.resolve(model).client()
 
 
 async def apply_template(request: web.Request) -> web.Response:

@@ -843,6 +843,7 @@ class Accepted(_message.Message):
     STEP_FIELD_NUMBER: _builtins.int
     PROMPT_FIELD_NUMBER: _builtins.int
     SAMPLING_FIELD_NUMBER: _builtins.int
+    WANTED_TOKENS_FIELD_NUMBER: _builtins.int
     prompt_tokens: _builtins.int
     max_tokens: _builtins.int
     """Completion tokens this request may sample, clamped to the context."""
@@ -850,6 +851,10 @@ class Accepted(_message.Message):
     """Engine step at the moment of queueing."""
     prompt: _builtins.str
     """The prompt as text, when it was given neither as text nor as a chat."""
+    wanted_tokens: _builtins.int
+    """The completion tokens asked for, by the request or the worker's default;
+    -1 for no limit.
+    """
     @_builtins.property
     def sampling(self) -> Global___Sampling:
         """The sampling settings in force: the request's own, else the worker's."""
@@ -862,10 +867,11 @@ class Accepted(_message.Message):
         step: _builtins.int = ...,
         prompt: _builtins.str = ...,
         sampling: Global___Sampling | None = ...,
+        wanted_tokens: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["sampling", b"sampling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_tokens", b"max_tokens", "prompt", b"prompt", "prompt_tokens", b"prompt_tokens", "sampling", b"sampling", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_tokens", b"max_tokens", "prompt", b"prompt", "prompt_tokens", b"prompt_tokens", "sampling", b"sampling", "step", b"step", "wanted_tokens", b"wanted_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

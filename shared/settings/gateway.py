@@ -100,6 +100,18 @@ class GatewaySettings:
         flags=("--metrics-port",),
         env=("MLXCEL_METRICS_PORT",),
     )
+    slots: bool = setting(
+        True,
+        "Serve /slots.",
+        flags=("--slots",),
+        env=("LLAMA_ARG_ENDPOINT_SLOTS",),
+    )
+    props: bool = setting(
+        False,
+        "Serve POST /props, which changes nothing.",
+        flags=("--props",),
+        env=("LLAMA_ARG_ENDPOINT_PROPS",),
+    )
     strict_model: bool = setting(
         False,
         "Answer 404 for a model name that no worker serves, instead of using the default worker.",

@@ -37,7 +37,11 @@ def prompt_text(request: pb.GenerateRequest) -> str:
     if request.WhichOneof("prompt") == "chat":
         messages = request.chat.messages
         return "\n".join(part.text for message in messages for part in message.parts)
-    return request.text
+    if request.HasField("pieces"):
+        return " ".join(piece.text or str(piece.id) for piece in request.pieces.pieces)
+    if request.HasField("infill"):
+        return f"{request.infill.prefix}{request.infill.prompt} _ {request.infill.suffix}"
+    return request.text or " ".join(map(str, request.tokens.ids))
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,7 @@ class Script:
     def tokens(self) -> Iterator[Token]:
         """Yield every token of the undisturbed answer, the last one with Finished."""
         held = ""
+        ids: list[int] = []
         hold = self.number("hold", 1)
         kind = pb.BlockStart.KIND_UNSPECIFIED
         for position in range(self.length):
@@ -96,6 +101,10 @@ class Script:
             elif last or (position + 1) % hold == 0:
                 events += _delta(held)
                 held = ""
+            ids.append(number % 50_000)
+            if self.request.with_ids and (deltas := [e for e in events if e.HasField("delta")]):
+                deltas[-1].delta.ids.extend(ids)
+                ids.clear()
             if last:
                 events += [pb.Event(block_stop=pb.BlockStop()), self._finished()]
             yield Token(number % 50_000, text, tuple(events))

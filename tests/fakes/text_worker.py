@@ -197,6 +197,9 @@ class FakeTextWorker(text_pb2_grpc.TextServicer):
             prompt_tokens=sequence.script.prompt_tokens,
             max_tokens=sequence.script.length,
             step=self._step,
+            prompt="" if request.HasField("text") else prompt_text(request),
+            sampling=request.sampling,
+            wanted_tokens=min(request.max_tokens, 2**31 - 1),
         )
 
     async def Cancel(self, request, context):  # noqa: N802

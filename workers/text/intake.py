@@ -21,6 +21,7 @@ _MAX_STOP_CHARACTERS = 4096
 _OPEN_END_TOKENS = 1024
 # max_tokens of a request that asks for everything up to the end of the context.
 _UNLIMITED = 2**32 - 1
+_INT32_MAX = 2**31 - 1
 
 
 class Intake:
@@ -85,6 +86,12 @@ class Intake:
         sequence.replay()
         return sequence
 
+    def wanted_tokens(self, request: pb.GenerateRequest) -> int:
+        """Return the limit of the request, or else the worker's; -1 for none."""
+        if not request.HasField("max_tokens"):
+            return self._settings.predict
+        return -1 if request.max_tokens == _UNLIMITED else min(request.max_tokens, _INT32_MAX)
+
     def _settle(self, request: pb.GenerateRequest) -> pb.Sampling:
         """Fill the defaults into a request's sampling settings, and return them.
 
@@ -144,13 +151,8 @@ class Intake:
 
     def _max_tokens(self, request: pb.GenerateRequest, prompt_tokens: int) -> int:
         room = self._context_tokens - prompt_tokens
-        wanted = self._wanted(request)
+        wanted = self.wanted_tokens(request)
         return room if wanted < 0 else min(wanted, room)
-
-    def _wanted(self, request: pb.GenerateRequest) -> int:
-        if not request.HasField("max_tokens"):
-            return self._settings.predict
-        return -1 if request.max_tokens == _UNLIMITED else request.max_tokens
 
     def _reserve(self, request: pb.GenerateRequest, prompt_tokens: int, max_tokens: int) -> int:
         """Return the tokens to keep memory for before the sequence starts.
@@ -160,7 +162,7 @@ class Intake:
         Raises:
             ServiceError: that much memory is never to be had.
         """
-        open_ended = self._wanted(request) < 0
+        open_ended = self.wanted_tokens(request) < 0
         expected = min(max_tokens, _OPEN_END_TOKENS) if open_ended else max_tokens
         estimate = self._model.footprint.estimate_bytes(prompt_tokens + expected)
         if estimate > self._budget_bytes:

@@ -299,6 +299,7 @@ def _take_in(ready: Ready, request: pb.GenerateRequest) -> tuple[Sequence, pb.Ac
         prompt_tokens=len(sequence.prompt),
         max_tokens=sequence.max_tokens,
         sampling=sequence.request.sampling,
+        wanted_tokens=ready.intake.wanted_tokens(request),
     )
     if request.WhichOneof("prompt") not in ("chat", "text"):
         accepted.prompt = ready.model.vocabulary.decode(sequence.prompt)

@@ -1,0 +1,79 @@
+"""llama-server's own completions: the four functions of the dialect.
+
+Owns the request's meaning and the answer that does not stream, which is also the last event of
+one that does; events before that are stream.py's. Fields are declared in wire.py. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from gateway.body import decode
+from gateway.dialects.base import Feed, Stamp
+from gateway.dialects.llama import answer, errors, wire
+from gateway.dialects.llama.parsed import NativeParsed, parse_native
+from gateway.dialects.llama.stream import NativeStream
+from gateway.fold import Completion
+from shared.errors import ServiceError
+from shared.pb import text_pb2 as pb
+
+ID_PREFIX: Final = "cmpl-"
+KNOWN: Final = frozenset(wire.NativeBody.__struct_fields__) | wire.IGNORED.keys()
+
+error = errors.error
+
+_BODY: Final = msgspec.json.Decoder(wire.NativeBody)
+_UINT32_MAX: Final = 2**32 - 1
+
+
+def parse(body: bytes, stamp: Stamp) -> NativeParsed:
+    """Return the request a body stands for.
+
+    Raises:
+        ServiceError: `invalid_request`, naming the field.
+    """
+    fields = decode(_BODY, body)
+    return parse_native(fields, _parse_prompt(fields.prompt), stamp)
+
+
+def renderer(parsed: NativeParsed, model: str) -> Feed:
+    """Return a function that turns events into stream bytes, in order, once."""
+    return NativeStream(parsed, model).feed
+
+
+def body(parsed: NativeParsed, model: str, completion: Completion) -> bytes:
+    """Return the answer of a request that does not stream."""
+    has_new_line = "\n" in completion.whole_text
+    return orjson.dumps(answer.describe(parsed, model, completion, has_new_line=has_new_line))
+
+
+def _parse_prompt(prompt: str | list[int | str]) -> dict[str, Any]:
+    """Return the prompt as a field of the canonical request."""
+    if isinstance(prompt, str):
+        return {"text": prompt}
+    if not prompt:
+        raise ServiceError("invalid_request", "prompt must not be an empty array", "prompt")
+    for index, item in enumerate(prompt):
+        if isinstance(item, int) and not 0 <= item <= _UINT32_MAX:
+            path = f"prompt[{index}]"
+            raise ServiceError("invalid_request", f"{path} is not a token id", path)
+    ids = [item for item in prompt if isinstance(item, int)]
+    if len(ids) == len(prompt):
+        return {"tokens": pb.TokenIds(ids=ids)}
+    if not ids:
+        return {"text": _only(prompt)}
+    pieces = [
+        pb.TokenizePiece(id=item) if isinstance(item, int) else pb.TokenizePiece(text=item)
+        for item in prompt
+    ]
+    return {"pieces": pb.Pieces(pieces=pieces)}
+
+
+def _only(prompt: list[Any]) -> str:
+    """Return the text of an array of one: several would be several prompts."""
+    if len(prompt) > 1:
+        raise ServiceError("invalid_request", "prompt must be one: send a request each", "prompt")
+    return str(prompt[0])

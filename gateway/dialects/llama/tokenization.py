@@ -1,0 +1,84 @@
+"""/tokenize and /detokenize: their bodies and their answers. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from gateway.body import decode
+from gateway.dialects.llama import wire
+from shared.errors import ServiceError
+from shared.pb import text_pb2 as pb
+
+_TOKENIZE: Final = msgspec.json.Decoder(wire.TokenizeBody)
+_DETOKENIZE: Final = msgspec.json.Decoder(wire.DetokenizeBody)
+_UINT32_MAX: Final = 2**32 - 1
+_INT64: Final = range(-(2**63), 2**63)
+
+
+def parse_tokenize(body: bytes) -> tuple[pb.TokenizeRequest, str | None]:
+    """Return what to tokenise, and with which model.
+
+    Raises:
+        ServiceError: `invalid_request`.
+    """
+    fields = decode(_TOKENIZE, body)
+    request = pb.TokenizeRequest(
+        pieces=parse_pieces(fields.content),
+        add_special=bool(fields.add_special),
+        parse_special=fields.parse_special is not False,
+        with_pieces=bool(fields.with_pieces),
+    )
+    return request, fields.model
+
+
+def parse_pieces(content: Any) -> list[pb.TokenizePiece]:
+    """Return the pieces of a text, or of an array of texts and token ids."""
+    if content is None:
+        return []
+    if not isinstance(content, str | list):
+        raise _refusal("content must be a string or an array", "content")
+    items = [content] if isinstance(content, str) else content
+    return [_piece(item, f"content[{index}]") for index, item in enumerate(items)]
+
+
+def describe_tokens(reply: pb.TokenizeReply, *, with_pieces: bool) -> dict[str, Any]:
+    """Return the answer; a piece that is no text by itself is an array of its bytes."""
+    if not with_pieces:
+        return {"tokens": list(reply.ids)}
+    pairs = zip(reply.ids, reply.pieces, strict=True)
+    return {"tokens": [{"id": token, "piece": _text(piece)} for token, piece in pairs]}
+
+
+def parse_detokenize(body: bytes) -> tuple[pb.DetokenizeRequest, str | None]:
+    """Return the ids, which may be out of the vocabulary, and whose they are.
+
+    Raises:
+        ServiceError: `invalid_request`.
+    """
+    fields = decode(_DETOKENIZE, body)
+    for index, token in enumerate(fields.tokens or ()):
+        if token not in _INT64:
+            path = f"tokens[{index}]"
+            raise ServiceError("invalid_request", f"{path} is not a 64-bit integer", path)
+    return pb.DetokenizeRequest(ids=fields.tokens or ()), fields.model
+
+
+def _piece(item: Any, path: str) -> pb.TokenizePiece:
+    if isinstance(item, str):
+        return pb.TokenizePiece(text=item)
+    if isinstance(item, int) and not isinstance(item, bool) and 0 <= item <= _UINT32_MAX:
+        return pb.TokenizePiece(id=item)
+    raise _refusal(f"{path} must be a string or a token id", path)
+
+
+def _text(piece: bytes) -> str | list[int]:
+    try:
+        return piece.decode()
+    except UnicodeDecodeError:
+        return list(piece)
+
+
+def _refusal(sentence: str, path: str) -> ServiceError:
+    return ServiceError("invalid_request", f"Tokenization error: {sentence}", path)

@@ -1,0 +1,139 @@
+"""What the bodies of llama-server's own routes may hold: fields read, ignored, refused.
+
+Owns the shape of the JSON and nothing of its meaning. The two tables are the whole of the
+dialect's policy on fields it does not serve; the documentation is printed from them. Pure data.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from gateway.dialects.sampling import SamplingFields
+from gateway.dialects.unserved import Ignored, Refused
+
+
+class NativeBody(SamplingFields, kw_only=True):
+    """The body of a native completion."""
+
+    prompt: str | list[int | str]
+    model: str | None = None
+    stream: bool | None = None
+    stream_options: Any = None
+    sse_ping_interval: int | None = None
+    cache_prompt: bool | None = None
+    grammar: str | None = None
+    json_schema: msgspec.Raw = msgspec.Raw(b"null")
+    n_probs: int | None = None
+    logprobs: int | None = None
+    post_sampling_probs: bool | None = None
+    return_tokens: bool | None = None
+    return_progress: bool | None = None
+    timings_per_token: bool | None = None
+    response_fields: Any = None
+    # Told in generation_settings, and of no other effect: contexts are not shifted.
+    n_keep: int | None = None
+    n_discard: int | None = None
+    # Looked at only to be refused: see REFUSED.
+    n: Any = None
+    n_cmpl: Any = None
+    n_indent: Any = None
+    min_keep: Any = None
+    t_max_predict_ms: Any = None
+    verbose: Any = None
+    samplers: Any = None
+    response_format: Any = None
+    mirostat: Any = None
+    dynatemp_range: Any = None
+    adaptive_target: Any = None
+    grammar_lazy: Any = None
+    lora: Any = None
+    image_data: Any = None
+
+
+class Snippet(msgspec.Struct):
+    """Another file, or a part of one."""
+
+    text: str
+    filename: str | None = None
+
+
+class InfillBody(NativeBody, kw_only=True):
+    """The body of an infill: a native completion of what stands between two texts."""
+
+    input_prefix: str
+    input_suffix: str
+    prompt: str = ""
+    input_extra: list[Snippet] | None = None
+
+
+class TokenizeBody(msgspec.Struct):
+    """The body of /tokenize."""
+
+    # Read by tokenization.py, whose refusals have a form of their own.
+    content: Any = None
+    model: str | None = None
+    add_special: bool | None = None
+    parse_special: bool | None = None
+    with_pieces: bool | None = None
+
+
+class DetokenizeBody(msgspec.Struct):
+    """The body of /detokenize."""
+
+    tokens: list[int] | None = None
+    model: str | None = None
+
+
+# The order of the samplers, by names and as letters; there is no other.
+SAMPLERS: Final = [
+    "penalties",
+    "dry",
+    "top_n_sigma",
+    "top_k",
+    "typ_p",
+    "top_p",
+    "min_p",
+    "xtc",
+    "temperature",
+]
+SAMPLER_LETTERS: Final = "edskypmxt"
+
+# Known fields without effect here, and why that is right.
+IGNORED: Final[Ignored] = {
+    "id_slot": "slots are assigned by the scheduler",
+    "n_cache_reuse": "the cache's own limits apply",
+    "adaptive_decay": "without adaptive_target it does nothing",
+    "mirostat_tau": "without mirostat it does nothing",
+    "mirostat_eta": "without mirostat it does nothing",
+    "dynatemp_exponent": "without dynatemp_range it does nothing",
+    "grammar_triggers": "without grammar_lazy they do nothing",
+    "preserved_tokens": "without grammar_lazy they do nothing",
+    "backend_sampling": "says where to sample, not what",
+    "reasoning_format": "raw text is not parsed",
+    "speculative.n_max": "speeds an answer up and does not change it",
+    "speculative.n_min": "speeds an answer up and does not change it",
+    "speculative.p_min": "speeds an answer up and does not change it",
+    "speculative.types": "speeds an answer up and does not change it",
+    "user": "labels of the client's own",
+}
+
+# Known fields that would change the answer and are not served: the values that ask for nothing,
+# and what to say to the others.
+REFUSED: Final[Refused] = {
+    "n": ((1,), "must be 1: one completion is generated per request"),
+    "n_cmpl": ((1,), "must be 1: one completion is generated per request"),
+    "n_indent": ((0,), "is not supported"),
+    "min_keep": ((0,), "is not supported"),
+    "t_max_predict_ms": ((0, -1), "is not supported: use n_predict"),
+    "verbose": ((False,), "is not supported"),
+    "samplers": ((SAMPLERS, SAMPLER_LETTERS), "can't be reordered: leave it out"),
+    "response_format": (({"type": "text"},), "is not supported: use json_schema or grammar"),
+    "mirostat": ((0,), "is not supported"),
+    "dynatemp_range": ((0, 0.0), "is not supported"),
+    "adaptive_target": ((-1, -1.0), "is not supported"),
+    "grammar_lazy": ((False,), "is not supported: a grammar holds from the first token"),
+    "lora": (([],), "is not supported: adapters are not served"),
+    "image_data": (([],), "is not supported: this route takes text"),
+}

@@ -1,0 +1,45 @@
+"""GET and POST /props: the settings of a model, which can't be changed while it is served.
+
+`?model=` names a worker. Runs on the gateway's event loop and asks nobody.
+"""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from gateway.context import CONTEXT
+from gateway.dialects.llama import errors, props
+from gateway.routes.route import Route, answer_json
+from shared.errors import ServiceError
+
+
+def routes() -> list[Route]:
+    """Return the routes of this module."""
+    return [
+        Route("GET", "/props", get_props, errors),
+        Route("POST", "/props", post_props, errors),
+    ]
+
+
+async def get_props(request: web.Request) -> web.Response:
+    """Answer the model's defaults, template and abilities."""
+    context = request.app[CONTEXT]
+    worker = context.registry.resolve(request.query.get("model"))
+    card = worker.require_ready()
+    settings = context.settings
+    endpoints = {
+        "slots": settings.slots,
+        "props": settings.props,
+        "metrics": bool(settings.metrics or settings.metrics_port),
+    }
+    return answer_json(props.describe(card, worker.slots, endpoints))
+
+
+async def post_props(request: web.Request) -> web.Response:
+    """Say that all is well, as llama-server does, which changes nothing either."""
+    if not request.app[CONTEXT].settings.props:
+        raise ServiceError(
+            "not_supported",
+            "This server does not support changing global properties. Start it with `--props`",
+        )
+    return answer_json({"success": True})
