@@ -53,6 +53,25 @@ EXCEPTIONS: Mapping[str, Mapping[str, tuple[Any, str]]] = {
             },
             "Anthropic's guide to streaming: ping events may be anywhere",
         ),
+        "ErrorResponse/properties/error": (
+            {
+                "type": "object",
+                "properties": {
+                    "type": {
+                        "enum": [
+                            # Anthropic's table of HTTP errors has it.
+                            "request_too_large",
+                            "not_implemented",
+                            "not_supported_error",
+                            "request_memory_budget_exceeded",
+                        ]
+                    },
+                    "message": {"type": "string"},
+                },
+                "required": ["type", "message"],
+            },
+            "reference, error codes: types of 501 and 503",
+        ),
     },
 }
 
@@ -93,10 +112,17 @@ def needless() -> list[str]:
             bare = functools.reduce(operator.getitem, place.split("/"), components)
             schema = _convert(bare, place.partition("/")[0], components)
             known = {"components": {"schemas": components}} | schema
-            values = also.get("enum") or [also.get("const", {"type": "ping"})]
-            if any(jsonschema.Draft202012Validator(known).is_valid(value) for value in values):
+            if any(map(jsonschema.Draft202012Validator(known).is_valid, _examples(also))):
                 found.append(place)
     return found
+
+
+def _examples(also: Any) -> list[Any]:
+    """Return values that a schema of `EXCEPTIONS` allows."""
+    if "properties" not in also:
+        return also.get("enum") or [also["const"]]
+    texts = dict.fromkeys(also["required"], "x")
+    return [texts | {"type": value} for value in _examples(also["properties"]["type"])]
 
 
 def complaints(vendor: str, component: str, value: Any) -> list[str]:

@@ -15,6 +15,7 @@ the same worker serves a whole test and a worker in another process needs no rem
     die=N        the worker dies when token N is due, in the first attempt
     poison=N     likewise in every attempt
     raise=N      the step of token N raises, in the first attempt
+    fail=CODE    the request fails with this code after its first token
     stall=N      the step of token N never ends, in the first attempt
 """
 
@@ -83,6 +84,11 @@ class Script:
         hold = self.number("hold", 1)
         kind = pb.BlockStart.KIND_UNSPECIFIED
         for position in range(self.length):
+            if position == 1 and (code := self.directions.get("fail")):
+                error = pb.Failed()
+                error.error.code, error.error.message = code, "Failed as the script says."
+                yield Token(0, "", (pb.Event(failed=error),))
+                return
             events: list[pb.Event] = []
             if (now := self._kind(position)) != kind:
                 if kind:

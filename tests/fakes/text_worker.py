@@ -295,8 +295,9 @@ class FakeTextWorker(text_pb2_grpc.TextServicer):
         self.counters.decode_tokens += 1
         out.token_ids.append(token.id)
         out.events.extend(token.events)
-        if token.events and token.events[-1].HasField("finished"):
-            self.counters.sequences_completed += 1
+        end = token.events[-1].WhichOneof("event") if token.events else None
+        if end in ("finished", "failed"):
+            self.counters.sequences_completed += end == "finished"
             self._batch.remove(sequence)
 
     def _fail_batch(self) -> None:

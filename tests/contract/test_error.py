@@ -1,0 +1,208 @@
+"""Every error code in every dialect: as an answer, and as the end of a stream that has begun."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from gateway.dialects.anthropic import messages
+from gateway.dialects.base import Stamp
+from gateway.dialects.openai import chat, completions
+from shared.errors import CODES, ServiceError, to_message
+from shared.pb import text_pb2 as pb
+from tests import spec
+from tests.contract.house import House, until
+
+# Code → status, and the type in the reference's envelope and in Anthropic's.
+FORMS = {
+    "invalid_request": (400, "invalid_request_error", "invalid_request_error"),
+    "context_length_exceeded": (400, "invalid_request_error", "invalid_request_error"),
+    "unsupported_tokenizer": (400, "invalid_request_error", "invalid_request_error"),
+    "payload_too_large": (413, "invalid_request_error", "request_too_large"),
+    "missing_api_key": (401, "missing_api_key", "authentication_error"),
+    "invalid_api_key": (401, "invalid_api_key", "authentication_error"),
+    "feature_disabled": (403, "feature_disabled", "permission_error"),
+    "not_found": (404, "not_found", "not_found_error"),
+    "model_not_found": (404, "not_found", "not_found_error"),
+    "method_not_allowed": (405, "invalid_request_error", "invalid_request_error"),
+    "cancelled": (499, "cancelled", "api_error"),
+    "not_implemented": (501, "not_implemented", "not_implemented"),
+    "not_supported": (501, "not_supported_error", "not_supported_error"),
+    "server_busy": (503, "server_busy", "overloaded_error"),
+    "request_memory_budget_exceeded": (
+        503,
+        "request_memory_budget_exceeded",
+        "request_memory_budget_exceeded",
+    ),
+    "model_loading": (503, "server_busy", "overloaded_error"),
+    "worker_unavailable": (503, "server_error", "api_error"),
+    "store_unavailable": (503, "server_error", "api_error"),
+    "watch_missing": (503, "server_error", "api_error"),
+    "timeout": (504, "server_timeout", "timeout_error"),
+    "out_of_vocabulary": (500, "server_error", "api_error"),
+    "engine_failed": (500, "server_error", "api_error"),
+    "internal": (500, "server_error", "api_error"),
+}
+# What only a worker's loss gives, and a request survives at first.
+LOSSES = {"worker_unavailable", "engine_failed", "watch_missing"}
+KEY = {"Authorization": "Bearer sesame"}
+
+
+def end_of_chunks(stream: str) -> Any:
+    """Return the error of a stream of chunks: one with its finish reason, then the end mark."""
+    assert stream.endswith("data: [DONE]\n\n")
+    *earlier, last = spec.read_events(stream)
+    assert all(chunk["choices"][0]["finish_reason"] is None for chunk in earlier)
+    assert last["choices"][0]["finish_reason"] == "error"
+    return last["error"]
+
+
+def end_of_messages(stream: str) -> Any:
+    """Return the error of a stream of messages: an event after which there is none."""
+    *earlier, last = spec.read_events(stream)
+    assert "event: error\ndata: " in stream
+    assert all(event["type"] not in ("error", "message_stop") for event in earlier)
+    assert last["type"] == "error"
+    return last["error"]
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How to ask in a dialect, and where its errors stand."""
+
+    module: Any
+    path: str
+    column: int
+    vendor: str
+    end: Callable[[str], Any]
+    ask: Callable[[str], dict[str, Any]]
+
+
+def say(prompt: str) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": prompt}]}
+
+
+DIALECTS = {
+    "chat": Dialect(chat, "/v1/chat/completions", 1, "openai", end_of_chunks, say),
+    "completions": Dialect(
+        completions, "/v1/completions", 1, "openai", end_of_chunks, lambda text: {"prompt": text}
+    ),
+    "messages": Dialect(
+        messages,
+        "/v1/messages",
+        2,
+        "anthropic",
+        end_of_messages,
+        lambda text: say(text) | {"max_tokens": 64, "model": "fake"},
+    ),
+}
+
+
+@pytest.fixture(params=DIALECTS)
+def dialect(request) -> Dialect:
+    return DIALECTS[request.param]
+
+
+def check(dialect: Dialect, code: str, body: Any, message: str | None = None) -> None:
+    """Check the whole body of an error."""
+    assert spec.complaints(dialect.vendor, "ErrorResponse", body) == []
+    check_error(dialect, code, body["error"], message)
+
+
+def check_error(dialect: Dialect, code: str, error: Any, message: str | None = None) -> None:
+    assert error["type"] == FORMS[code][dialect.column], code
+    assert error["message"] if message is None else error["message"] == message
+
+
+def test_the_table_has_every_code():
+    assert FORMS.keys() == CODES.keys()
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_every_code_as_an_answer(dialect, code):
+    reply = dialect.module.error(ServiceError(code, "It failed.", "field", 0.5))
+    assert reply.status == FORMS[code][0]
+    assert reply.headers["Retry-After"] == "1"
+    assert reply.headers["Content-Type"] == "application/json"
+    check(dialect, code, json.loads(reply.body), "It failed.")
+
+
+@pytest.mark.parametrize("started", [False, True])
+@pytest.mark.parametrize("code", CODES)
+def test_every_code_as_the_end_of_a_stream(dialect, code, started):
+    body = json.dumps(dialect.ask("x") | {"stream": True}).encode()
+    parsed = dialect.module.parse(body, Stamp("x-1", 1_715_000_000_000_000_000, 1))
+    feed = dialect.module.renderer(parsed, "fake")
+    items: list[pb.Accepted | pb.Event] = []
+    if started:
+        items = [
+            pb.Accepted(prompt_tokens=3),
+            pb.Event(started=pb.Started()),
+            pb.Event(block_start=pb.BlockStart(kind=pb.BlockStart.KIND_ANSWER)),
+            pb.Event(delta=pb.Delta(text="so")),
+        ]
+    failed = pb.Failed(error=to_message(ServiceError(code, "It failed.")))
+    stream = b"".join(map(feed, [*items, pb.Event(failed=failed)])).decode()
+    check_error(dialect, code, dialect.end(stream), "It failed.")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_what_a_worker_refuses_has_its_status_before_any_header(
+    house: House, dialect, stream
+):
+    await house.start()
+    for code in sorted(CODES.keys() - LOSSES):
+        asked = dialect.ask(f"[refuse={code}]") | {"stream": stream}
+        async with house.session.post(dialect.path, json=asked) as reply:
+            assert (reply.status, reply.content_type) == (FORMS[code][0], "application/json")
+            check(dialect, code, await reply.json(), "Refused as the script says.")
+
+
+async def test_what_fails_after_the_headers_is_told_in_the_stream(house: House, dialect):
+    await house.start()
+    for code in sorted(CODES.keys() - LOSSES):
+        asked = dialect.ask(f"[fail={code}]") | {"stream": True}
+        async with house.session.post(dialect.path, json=asked) as reply:
+            assert (reply.status, reply.content_type) == (200, "text/event-stream")
+            error = dialect.end(await reply.text())
+        check_error(dialect, code, error, "Failed as the script says.")
+        async with house.session.post(dialect.path, json=asked | {"stream": False}) as reply:
+            assert reply.status == FORMS[code][0]
+            check(dialect, code, await reply.json(), "Failed as the script says.")
+
+
+async def test_what_is_refused_at_the_door(house: House, dialect):
+    await house.start(api_key=("sesame",), max_body_bytes=4096, strict_model=True)
+    large = dialect.ask("x" * 5000)
+    asked = [
+        ("POST", {}, {"json": dialect.ask("x")}, "missing_api_key"),
+        ("POST", {"X-Api-Key": "x"}, {"json": dialect.ask("x")}, "invalid_api_key"),
+        ("GET", KEY, {}, "method_not_allowed"),
+        ("POST", KEY, {"json": large}, "payload_too_large"),
+        ("POST", KEY, {"data": b"{"}, "invalid_request"),
+        ("POST", KEY, {"json": dialect.ask("x") | {"model": "gpt-4o"}}, "model_not_found"),
+    ]
+    for method, headers, options, code in asked:
+        async with house.session.request(method, dialect.path, headers=headers, **options) as reply:
+            assert reply.status == FORMS[code][0], code
+            check(dialect, code, await reply.json())
+
+
+@pytest.mark.parametrize(
+    ("ready_once", "code"), [(False, "model_loading"), (True, "worker_unavailable")]
+)
+async def test_a_worker_that_is_not_there(house: House, dialect, ready_once, code):
+    await house.start(wait=ready_once)
+    if ready_once:
+        await house.worker.stop()
+        await until(lambda: house.context.registry.default().state == "down")
+    for stream in (False, True):
+        asked = dialect.ask("x") | {"stream": stream}
+        async with house.session.post(dialect.path, json=asked) as reply:
+            assert reply.status == 503
+            assert int(reply.headers["Retry-After"]) >= 1
+            check(dialect, code, await reply.json())
