@@ -46,7 +46,7 @@ def parse_schema(raw: msgspec.Raw, path: str, field: str = "response_format") ->
         raise _too_large(field, f"nesting depth {depth} exceeds limit {_MAX_SCHEMA_DEPTH}", path)
     if (refs := _count_refs(schema)) > _MAX_REFS:
         raise _too_large(field, f"$ref count {refs} exceeds limit {_MAX_REFS}", path)
-    return pb.Grammar(json_schema=text.decode())
+    return pb.Grammar(json_schema=text.decode(), path=path, field=field)
 
 
 def parse_gbnf(text: str) -> pb.Grammar:

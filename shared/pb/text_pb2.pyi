@@ -718,10 +718,17 @@ class Grammar(_message.Message):
     LARK_FIELD_NUMBER: _builtins.int
     GBNF_FIELD_NUMBER: _builtins.int
     REGEX_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    FIELD_FIELD_NUMBER: _builtins.int
     json_schema: _builtins.str
     lark: _builtins.str
     gbnf: _builtins.str
     regex: _builtins.str
+    path: _builtins.str
+    """Where in the client's body a schema stands, and what messages call the
+    field that asks for it.
+    """
+    field: _builtins.str
     def __init__(
         self,
         *,
@@ -729,10 +736,12 @@ class Grammar(_message.Message):
         lark: _builtins.str = ...,
         gbnf: _builtins.str = ...,
         regex: _builtins.str = ...,
+        path: _builtins.str = ...,
+        field: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["gbnf", b"gbnf", "json_schema", b"json_schema", "lark", b"lark", "regex", b"regex", "source", b"source"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["gbnf", b"gbnf", "json_schema", b"json_schema", "lark", b"lark", "regex", b"regex", "source", b"source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["field", b"field", "gbnf", b"gbnf", "json_schema", b"json_schema", "lark", b"lark", "path", b"path", "regex", b"regex", "source", b"source"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_source: _TypeAlias = _typing.Literal["json_schema", "lark", "gbnf", "regex"]  # noqa: Y015
     _WhichOneofArgType_source: _TypeAlias = _typing.Literal["source", b"source"]  # noqa: Y015

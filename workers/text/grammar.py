@@ -33,7 +33,6 @@ _MAX_COMPILED = 64
 _JSON_STYLE = {"whitespace_flexible": False, "item_separator": ", ?", "key_separator": ": ?"}
 # Set last, so that a schema's own "x-guidance" can't turn an unknown keyword into an ignored one.
 _JSON_STRICT = {"lenient": False, "coerce_one_of": False}
-_WHAT = "response_format.json_schema.schema"
 # Schemas that are no objects, which llguidance does not take options for.
 _PLAIN = {"true": "{}", "false": '{"enum": []}'}
 
@@ -50,7 +49,7 @@ class GrammarCompiler:
         self._tokenizer = tokenizer
         self._vocab_tokens = vocab_tokens
         self._end_ids = sorted(end_ids)
-        self._compiled: OrderedDict[bytes, LLMatcher] = OrderedDict()
+        self._compiled: OrderedDict[tuple[str, str], LLMatcher] = OrderedDict()
 
     @functools.cached_property
     def _ll_tokenizer(self) -> LLTokenizer:
@@ -64,7 +63,6 @@ class GrammarCompiler:
                 "unsupported_tokenizer",
                 "tokenizer backend not supported for structured outputs: "
                 f"{type(self._tokenizer).__name__}",
-                _WHAT,
             ) from failure
 
     def compile(self, source: pb.Grammar) -> LLMatcher:
@@ -73,7 +71,8 @@ class GrammarCompiler:
         Raises:
             ServiceError: it can't be expressed or is too complex; names the keyword at fault.
         """
-        key = source.SerializeToString(deterministic=True)
+        kind = str(source.WhichOneof("source"))
+        key = kind, str(getattr(source, kind))
         matcher = self._compiled.get(key)
         if matcher is None:
             matcher = self._compiled[key] = self._compile(source)
@@ -100,7 +99,7 @@ class GrammarCompiler:
         if not matcher.is_error():
             matcher.compute_bitmask()
         if matcher.is_error():
-            raise _refusal(matcher.get_error(), json.loads(text) if kind == "json_schema" else None)
+            raise _refusal(matcher.get_error(), source)
         return matcher
 
 
@@ -114,24 +113,21 @@ def _read_lark(kind: str, text: str) -> str:
         ) from failure
 
 
-def _refusal(reason: str, schema: Any) -> ServiceError:
+def _refusal(reason: str, source: pb.Grammar) -> ServiceError:
     """Return the error for what the engine says about a grammar; never the grammar itself."""
-    keyword = _find_keyword(reason)
-    if schema is None:
+    if not source.HasField("json_schema"):
         return ServiceError("invalid_request", "The grammar can't be compiled.", "grammar")
+    keyword = _find_keyword(reason)
+    beginning = f"invalid JSON schema for {source.field}: "
     if keyword is None:
         verb = "satisfied" if "nsatisfiable" in reason else "compiled"
-        why = f"invalid JSON schema for response_format: the schema can't be {verb}"
-        return ServiceError("invalid_request", why, _WHAT)
-    places = list(_places(schema, keyword, _WHAT))
+        why = f"{beginning}the schema can't be {verb}"
+        return ServiceError("invalid_request", why, source.path)
+    places = list(_places(json.loads(source.json_schema), keyword, source.path))
     guilty = (path for path, value in places if _fails({keyword: value}))
-    path = next(guilty, places[0][0] if places else _WHAT)
-    return ServiceError(
-        "invalid_request",
-        f"invalid JSON schema for response_format: '{keyword}' can't be enforced as it is used "
-        "here",
-        path,
-    )
+    path = next(guilty, places[0][0] if places else source.path)
+    why = f"{beginning}'{keyword}' can't be enforced as it is used here"
+    return ServiceError("invalid_request", why, path)
 
 
 # What llguidance says, and the keyword it means.

@@ -40,7 +40,7 @@ def compiler(tokenizer):
 
 
 def schema(value):
-    return pb.Grammar(json_schema=json.dumps(value))
+    return pb.Grammar(json_schema=json.dumps(value), path="text.format.schema", field="text.format")
 
 
 def accepts(compiler, tokenizer, grammar, text):
@@ -71,6 +71,8 @@ def test_what_cant_be_expressed_is_refused_by_its_name_alone(compiler, keyword, 
     error = caught.value
     assert error.code == "invalid_request"
     assert f"'{keyword}'" in error.message
+    assert error.message.startswith("invalid JSON schema for text.format: ")
+    assert error.param.startswith("text.format.schema.")
     assert error.param.endswith(f"properties.inner.{keyword}")
     assert SECRET not in error.message + error.param
 
