@@ -19,7 +19,19 @@ from gateway import cors
 from gateway.context import CONTEXT, Context
 from gateway.dialects.base import ErrorDialect
 from gateway.dialects.openai import errors as openai_errors
-from gateway.routes import audio, cache, health, images, metrics, models, props, slots, text, tokens
+from gateway.routes import (
+    audio,
+    cache,
+    health,
+    images,
+    metrics,
+    models,
+    props,
+    responses,
+    slots,
+    text,
+    tokens,
+)
 from gateway.routes.route import Handler, Route
 from gateway.sse import open_stream
 from shared.errors import ServiceError
@@ -42,7 +54,7 @@ _CODES: Final[Mapping[int, tuple[str, str]]] = {
 
 def make_app(context: Context) -> web.Application:
     """Return the application; starting and stopping the registry is the caller's work."""
-    modules = [text, audio, images, tokens, models, health, cache, slots, props]
+    modules = [text, responses, audio, images, tokens, models, health, cache, slots, props]
     if context.settings.metrics or context.settings.metrics_port:
         modules.append(metrics)
     routes = [route for module in modules for route in module.routes()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from aiohttp import web
@@ -13,6 +13,7 @@ from gateway.generate import Generator
 from gateway.metrics import Metrics
 from gateway.registry import Registry
 from gateway.state.archive import Archive
+from gateway.turn import Turn
 from shared.settings import GatewaySettings
 
 
@@ -22,6 +23,7 @@ class Context:
 
     Attributes:
         patience_s: how long an admitted stream may stay without a status line.
+        turns: responses that are being streamed, by their ids.
     """
 
     settings: GatewaySettings
@@ -31,6 +33,7 @@ class Context:
     archive: Archive
     metrics: Metrics
     patience_s: float = 10.0
+    turns: dict[str, Turn] = field(default_factory=dict)
 
     @property
     def policy(self) -> Policy:

@@ -161,6 +161,13 @@ class Generator:
             if not self._runs:
                 self._idle.set()
 
+    def cancel(self, request_id: str) -> bool:
+        """End the running request of an id, as its owner asks; return whether there is one."""
+        found = [run for run in self._runs if run.request.request_id == request_id]
+        for run in found:
+            run.fail(ServiceError("cancelled", "The request was cancelled."))
+        return bool(found)
+
     def fail_all(self, error: ServiceError) -> None:
         """End every running request with an error."""
         for run in list(self._runs):

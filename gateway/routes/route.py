@@ -14,6 +14,7 @@ from aiohttp import web
 
 from gateway.dialects.base import ErrorDialect
 
+Method = Literal["GET", "POST", "DELETE"]
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -21,7 +22,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class Route:
     """One method on one path."""
 
-    method: Literal["GET", "POST", "DELETE"]
+    method: Method
     path: str
     handler: Handler
     dialect: ErrorDialect

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import Final
 
 from aiohttp import web
@@ -75,7 +75,8 @@ async def _complete(
     async with contextlib.aclosing(items):
         if parsed.stream:
             feed = dialect.renderer(parsed, card.name)
-            return await _stream(request, feed, items, _ping_s(context, parsed))
+            data = _render(items, feed)
+            return await send_stream(request, feed, data, _ping_s(context, parsed))
         completion = await fold(items)
     answer = dialect.body(parsed, card.name, completion)
     return web.Response(body=answer, content_type="application/json")
@@ -120,13 +121,20 @@ def _ping_s(context: Context, parsed: Parsed) -> float | None:
     return None if interval_s < 0 else float(interval_s)
 
 
-async def _stream(
-    request: web.Request,
-    feed: Feed,
-    items: AsyncGenerator[Sequence[Item]],
-    ping_s: float | None,
+async def _render(items: AsyncIterator[Sequence[Item]], feed: Feed) -> AsyncGenerator[bytes]:
+    async for batch in items:
+        yield b"".join(map(feed, batch))
+
+
+async def send_stream(
+    request: web.Request, feed: Feed, data: AsyncGenerator[bytes], ping_s: float | None
 ) -> web.StreamResponse:
-    """Answer with a stream."""
+    """Answer with a stream.
+
+    Args:
+        feed: renders what is not in `data`: failures, and signs of life.
+        ping_s: silence after which there is a sign of life.
+    """
     patience_s = request.app[CONTEXT].patience_s
 
     def render_failure(failure: ServiceError) -> bytes:
@@ -135,10 +143,13 @@ async def _stream(
     def render_ping() -> bytes:
         return feed(pb.Event())
 
-    async with EventStream(request, render_failure, ping_s, patience_s, render_ping) as stream:
-        async for batch in items:
-            if data := b"".join(map(feed, batch)):
-                await stream.send(data)
+    async with (
+        contextlib.aclosing(data),
+        EventStream(request, render_failure, ping_s, patience_s, render_ping) as stream,
+    ):
+        async for chunk in data:
+            if chunk:
+                await stream.send(chunk)
         return await stream.finish()
 
 

@@ -1,0 +1,185 @@
+"""Compacting a history: counting it, having it summarised, and proving that it became shorter.
+
+Owns the order of those steps and every way in which they fail; where a history is cut and what a
+compaction item is, is the dialect's. A failure changes nothing. Runs in the handler's task.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+import orjson
+
+from gateway.dialects.base import Stamp
+from gateway.dialects.openai.responses import compaction
+from gateway.dialects.openai.responses.answer import Item
+from gateway.dialects.openai.responses.capsule import expand
+from gateway.dialects.openai.wire import TurnFields
+from gateway.fold import fold
+from gateway.generate import Generator
+from gateway.worker import TextWorker
+from shared.errors import ServiceError
+from shared.pb import common_pb2 as common
+from shared.pb import text_pb2 as pb
+from shared.pb import worker_pb2
+
+# The reference's limits of what a compaction keeps and writes when nobody says how much.
+_KEEP_SHARE: Final = 16
+_MOST_KEPT_TOKENS: Final = 8192
+_SUMMARY_TOKENS: Final = 1024
+# A summary that is not much shorter than what it stands for is of no use.
+_SUMMARY_SHARE: Final = 4
+_SHORTEST_SUMMARY_TOKENS: Final = 16
+
+
+def default_keep_tokens(card: worker_pb2.ModelCard, threshold: int | None = None) -> int:
+    """Return the tokens of the newest turns that stay as they are.
+
+    Args:
+        threshold: that the whole prompt has reached; what stays must leave it well below.
+    """
+    most = _MOST_KEPT_TOKENS if threshold is None else min(_MOST_KEPT_TOKENS, threshold // 2)
+    return max(1, min(card.context_tokens // _KEEP_SHARE, most))
+
+
+def default_summary_tokens(before_tokens: int) -> int:
+    """Return the limit of a summary."""
+    return min(_SUMMARY_TOKENS, max(_SHORTEST_SUMMARY_TOKENS, before_tokens // _SUMMARY_SHARE))
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to compact, for whom.
+
+    Attributes:
+        items: the whole history.
+        rebuild: makes the request whose prompt is to become shorter out of items.
+        keep_tokens: how much of the newest turns stays as it is.
+        max_tokens: of the summary; None for what suits the history.
+    """
+
+    fields: TurnFields
+    items: list[msgspec.Raw]
+    stamp: Stamp
+    rebuild: Callable[[list[msgspec.Raw]], pb.GenerateRequest]
+    keep_tokens: int
+    max_tokens: int | None
+    priority: common.Priority.ValueType
+
+
+@dataclass(frozen=True)
+class Compacted:
+    """A compacted history.
+
+    Attributes:
+        item: stands for everything that is not pinned.
+        pinned, kept: as they were; the kept ones are inside `item` too.
+        tokens: of the prompt afterwards.
+        usage: of the summary.
+    """
+
+    item: Item
+    pinned: list[msgspec.Raw]
+    kept: Sequence[msgspec.Raw]
+    tokens: int
+    usage: common.Usage
+
+    @property
+    def items(self) -> list[msgspec.Raw]:
+        """The history that takes the place of the old one."""
+        return [*self.pinned, msgspec.Raw(orjson.dumps(self.item))]
+
+
+class Compactor:
+    """Compacts histories with one worker."""
+
+    def __init__(
+        self, generator: Generator, worker: TextWorker, card: worker_pb2.ModelCard
+    ) -> None:
+        self._generator = generator
+        self._worker = worker
+        self._context_tokens = card.context_tokens
+
+    async def count(self, request: pb.GenerateRequest) -> int:
+        """Return the tokens of a request's prompt."""
+        return (await self._worker.client().render(request)).prompt_tokens
+
+    async def is_due(self, request: pb.GenerateRequest, threshold: int | None) -> int | None:
+        """Return the tokens of a prompt that is to be compacted first; None for others."""
+        tokens = await self.count(request)
+        is_full = tokens >= self._context_tokens
+        return tokens if is_full or (threshold is not None and tokens >= threshold) else None
+
+    async def compact(self, job: Job, before_tokens: int) -> Compacted:
+        """Return the history of a job, compacted.
+
+        Args:
+            before_tokens: of the prompt as it is.
+
+        Raises:
+            ServiceError: `context_length_exceeded` when it can't become shorter, or what the
+                generation of the summary raises.
+        """
+        items, _ = expand(job.items, lambda _: "input")
+        pinned, rest = compaction.part(items)
+        await self._refuse_overlong(job, [*pinned, *rest])
+        division = compaction.divide(rest, await self._find_cut(rest, job.keep_tokens))
+        if division.gone <= 0:
+            raise _refusal("There is nothing to compact: every item would be kept.")
+        limit = job.max_tokens or default_summary_tokens(before_tokens)
+        summary, usage = await self._summarise(job, [*pinned, *division.summarised], limit)
+        item = compaction.make_compaction(summary, division.kept, job.stamp.request_id)
+        compacted = Compacted(item, pinned, division.kept, 0, usage)
+        tokens = await self.count(job.rebuild(compacted.items))
+        if tokens >= before_tokens:
+            raise _refusal(
+                f"Compacting would not make the history shorter: {tokens} tokens "
+                f"instead of {before_tokens}."
+            )
+        return Compacted(item, pinned, division.kept, tokens, usage)
+
+    async def _refuse_overlong(self, job: Job, items: Sequence[msgspec.Raw]) -> None:
+        """Refuse a history that no context holds, whose summary could not be read out of it."""
+        request = compaction.ask_summary(job.fields, items, job.stamp, 1)
+        del request.chat.messages[-1]
+        tokens = await self.count(request)
+        if tokens > self._context_tokens:
+            raise _refusal(
+                f"The history has {tokens} tokens, but the context holds {self._context_tokens}."
+            )
+
+    async def _find_cut(self, items: Sequence[msgspec.Raw], keep_tokens: int) -> int:
+        """Return the first cut behind which no more than `keep_tokens` stay, else the last."""
+        cuts = compaction.list_cuts(items)
+        if not cuts:
+            return 0
+        low, high = 0, len(cuts) - 1
+        while low < high:
+            middle = (low + high) // 2
+            text = compaction.read_text(items[cuts[middle] :])
+            if await self.count(pb.GenerateRequest(text=text)) <= keep_tokens:
+                high = middle
+            else:
+                low = middle + 1
+        return cuts[low]
+
+    async def _summarise(
+        self, job: Job, items: Sequence[msgspec.Raw], max_tokens: int
+    ) -> tuple[str, common.Usage]:
+        request = compaction.ask_summary(job.fields, items, job.stamp, max_tokens)
+        request.priority = job.priority
+        batches = self._generator.run(request, self._worker)
+        async with contextlib.aclosing(batches):
+            completion = await fold(batches)
+        summary = completion.text(pb.BlockStart.KIND_ANSWER).strip()
+        if not summary:
+            raise ServiceError("internal", "The model wrote no summary of the history.")
+        return summary, completion.finished.usage
+
+
+def _refusal(sentence: str) -> ServiceError:
+    return ServiceError("context_length_exceeded", sentence, "input")

@@ -1,0 +1,113 @@
+"""Compaction items: a summary and what was kept, in one opaque string, and their replay.
+
+The string is base64url of JSON, not encrypted: it comes back from clients and is read with the
+same suspicion as the rest of a body. A compaction stands for every item before it but system
+messages; where a history holds several, the last one counts. Pure.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from gateway import body
+from gateway.dialects.openai.responses import wire
+from gateway.dialects.openai.responses.item import read_kind
+from shared.errors import ServiceError
+
+_VERSION: Final = 1
+# What the model reads. Templates want turns to alternate, so the user's question depends on whose
+# turn comes next.
+_QUESTION: Final = "Summarize our conversation so far, so that we can go on from there."
+_HANDOFF: Final = "Conversation handoff:\n"
+
+
+class Capsule(msgspec.Struct):
+    """What a compaction item carries.
+
+    Attributes:
+        items: kept as they were; they follow the summary.
+    """
+
+    version: int
+    summary: str
+    items: list[msgspec.Raw]
+
+
+_CAPSULE: Final = msgspec.json.Decoder(Capsule)
+_ITEM: Final = msgspec.json.Decoder(wire.CompactionItem)
+_ROLE: Final = msgspec.json.Decoder(wire.ItemHead)
+
+
+def seal(summary: str, items: Sequence[msgspec.Raw]) -> str:
+    """Return the `encrypted_content` of a compaction."""
+    text = msgspec.json.encode(Capsule(_VERSION, summary, list(items)))
+    return base64.urlsafe_b64encode(text).decode()
+
+
+def expand(
+    items: Sequence[msgspec.Raw], name_path: Callable[[int], str]
+) -> tuple[list[msgspec.Raw], Callable[[int], str]]:
+    """Return a history with its last compaction replayed, and the paths of its items.
+
+    Raises:
+        ServiceError: the compaction is none of ours.
+    """
+    kinds = [read_kind(raw, name_path(index)) for index, raw in enumerate(items)]
+    if "compaction" not in kinds:
+        return list(items), name_path
+    place = len(kinds) - 1 - kinds[::-1].index("compaction")
+    path = name_path(place)
+    capsule = _open(body.decode(_ITEM, items[place], path).encrypted_content, path)
+    kept = [index for index in range(place) if is_pinned(items[index])]
+    head = [items[index] for index in kept]
+    replayed = [*hand_over(capsule.summary, capsule.items), *capsule.items]
+    paths = [name_path(index) for index in kept] + [path] * len(replayed)
+    paths += [name_path(index) for index in range(place + 1, len(items))]
+    return [*head, *replayed, *items[place + 1 :]], paths.__getitem__
+
+
+def is_pinned(raw: msgspec.Raw) -> bool:
+    """Return whether an item outlives every compaction: what the operator says does."""
+    head = _ROLE.decode(raw)
+    return head.type in (None, "message") and head.role in ("system", "developer")
+
+
+def hand_over(summary: str, kept: Sequence[msgspec.Raw]) -> list[msgspec.Raw]:
+    """Return the items in which a model reads a summary, before what was kept."""
+    head = _ROLE.decode(kept[0]) if kept else wire.ItemHead(role="user")
+    if head.role == "user":
+        return [_message("user", _QUESTION), _message("assistant", _HANDOFF + summary)]
+    return [_message("user", _HANDOFF + summary)]
+
+
+def _message(role: str, text: str) -> msgspec.Raw:
+    fields: dict[str, Any] = {"type": "message", "role": role, "content": text}
+    return msgspec.Raw(orjson.dumps(fields))
+
+
+def _open(sealed: str, path: str) -> Capsule:
+    place = f"{path}.encrypted_content"
+    try:
+        text = base64.b64decode(sealed.encode(), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raise _foreign(place) from None
+    try:
+        capsule = body.decode(_CAPSULE, text, place)
+    except ServiceError:
+        raise _foreign(place) from None
+    if capsule.version != _VERSION:
+        raise _foreign(place)
+    if any(read_kind(raw, place) == "compaction" for raw in capsule.items):
+        raise _foreign(place)
+    return capsule
+
+
+def _foreign(path: str) -> ServiceError:
+    sentence = f"{path}: is not the content of a compaction that this server made"
+    return ServiceError("invalid_request", sentence, path)

@@ -1,0 +1,44 @@
+"""The Responses API as a text dialect: the four functions, and their extra arguments.
+
+A request may go on from a history that has to be fetched first; `request.read` and `request.make`
+are the two halves of `parse` that leave room for that. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import orjson
+
+from gateway.dialects.base import Feed, Stamp
+from gateway.dialects.openai import errors
+from gateway.dialects.openai.responses import answer, wire
+from gateway.dialects.openai.responses.request import ParsedResponse, input_items, make, read
+from gateway.dialects.openai.responses.stream import ResponseStream
+from gateway.fold import Completion
+
+ID_PREFIX: Final = "resp_"
+KNOWN: Final = frozenset(wire.ResponseBody.__struct_fields__) | wire.IGNORED.keys()
+
+error = errors.error
+
+
+def parse(body: bytes, stamp: Stamp) -> ParsedResponse:
+    """Return the request a body without a history stands for.
+
+    Raises:
+        ServiceError: `invalid_request`, naming the field.
+    """
+    fields = read(body)
+    return make(fields, input_items(fields.input), stamp)
+
+
+def renderer(parsed: ParsedResponse, model: str) -> Feed:
+    """Return a function that turns events into the stream's, in order, once."""
+    return ResponseStream(parsed, model).feed
+
+
+def body(parsed: ParsedResponse, model: str, completion: Completion) -> bytes:
+    """Return the answer of a request that does not stream."""
+    items = answer.output(parsed, completion, ())
+    return orjson.dumps(answer.finish(parsed, model, items, completion.finished))

@@ -1,0 +1,255 @@
+"""A Responses body and the history it goes on from, as a canonical request.
+
+Owns the two steps that parsing takes here: `read` refuses what can be refused without knowing the
+history, `make` puts both together. In between the route fetches what the body refers to. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from gateway import body
+from gateway.dialects.base import MediaRef, Parsed, Policy, Stamp
+from gateway.dialects.grammar import parse_schema
+from gateway.dialects.openai.cache import parse_cache
+from gateway.dialects.openai.conversation import (
+    parse_template_kwargs,
+    parse_tool_choice,
+    require_input,
+)
+from gateway.dialects.openai.grammar import parse_grammar
+from gateway.dialects.openai.responses import wire
+from gateway.dialects.openai.responses.capsule import expand
+from gateway.dialects.openai.responses.item import parse_items
+from gateway.dialects.openai.responses.tool import nest_choice, parse_tool, read_tools
+from gateway.dialects.sampling import (
+    invalid,
+    parse_budget,
+    parse_max_tokens,
+    parse_sampling,
+    parse_stop,
+)
+from gateway.dialects.unserved import refuse_unserved
+from shared.errors import ServiceError
+from shared.pb import text_pb2 as pb
+
+_MAX_METADATA: Final = 16
+_MAX_NAME_CHARACTERS: Final = 512
+# Whole numbers that survive every JSON reader.
+_LARGEST: Final = 2**53
+_MAX_THRESHOLD: Final = 100_000_000
+_WANTS_LOGPROBS: Final = "message.output_text.logprobs"
+_NO_THOUGHTS: Final = frozenset(("none", "off", "disabled", "false", "0"))
+_FORCED: Final = (pb.ToolChoice.MODE_REQUIRED, pb.ToolChoice.MODE_NAMED)
+
+_BODY: Final = msgspec.json.Decoder(wire.ResponseBody)
+_ANY: Final = msgspec.json.Decoder(Any)
+_OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParsedResponse(Parsed):
+    """A request, and what only its answer repeats or its successors need.
+
+    Attributes:
+        items: of history and input, as clients wrote them.
+    """
+
+    fields: wire.ResponseBody
+    tools: list[wire.FunctionTool]
+    items: list[msgspec.Raw]
+
+
+def read(data: bytes) -> wire.ResponseBody:
+    """Return the fields of a body.
+
+    Raises:
+        ServiceError: `invalid_request`, naming the field.
+    """
+    fields = body.decode(_BODY, data)
+    refuse_unserved(fields, wire.REFUSED)
+    _check_reference(fields)
+    if len(fields.metadata or ()) > _MAX_METADATA:
+        raise invalid("metadata", f"must not have more than {_MAX_METADATA} entries")
+    check_count("max_output_tokens", fields.max_output_tokens, 1, _LARGEST)
+    check_count("max_tool_calls", fields.max_tool_calls, 1, _LARGEST)
+    check_count("top_logprobs", fields.top_logprobs, 0, 20)
+    edits = fields.context_management or []
+    if len(edits) > 1:
+        raise invalid("context_management", "must not have more than one entry")
+    for edit in edits:
+        name = "context_management[0].compact_threshold"
+        check_count(name, edit.compact_threshold, 1, _MAX_THRESHOLD)
+    if parse_max_tokens(fields) is None:
+        fields.max_tokens = fields.max_output_tokens
+    return fields
+
+
+def _check_reference(fields: wire.ResponseBody) -> None:
+    """Check what the body goes on from, of which there can be one, and the input."""
+    name = conversation_name(fields)
+    if name is not None and fields.previous_response_id is not None:
+        raise invalid("previous_response_id", "can't be combined with conversation")
+    if name is not None and not 0 < len(name) <= _MAX_NAME_CHARACTERS:
+        raise invalid("conversation", f"must have 1 to {_MAX_NAME_CHARACTERS} characters")
+    if fields.input is None and name is None and fields.previous_response_id is None:
+        raise ServiceError("invalid_request", "input: is required", "input")
+
+
+def conversation_name(fields: wire.ResponseBody) -> str | None:
+    """Return the conversation a body belongs to; both spellings are read."""
+    named = fields.conversation
+    return named.id if isinstance(named, wire.ConversationRef) else named
+
+
+def check_count(field: str, value: int | None, least: int, most: int) -> None:
+    """Refuse a whole number that is out of range."""
+    if value is not None and not least <= value <= most:
+        raise invalid(field, f"must be between {least} and {most}")
+
+
+def input_items(given: str | list[msgspec.Raw] | None) -> list[msgspec.Raw]:
+    """Return an input as items; a string is what the user says."""
+    if isinstance(given, list):
+        return given
+    if not given:
+        return []
+    message = {"type": "message", "role": "user", "content": given}
+    return [msgspec.Raw(orjson.dumps(message))]
+
+
+def make(fields: wire.ResponseBody, items: list[msgspec.Raw], stamp: Stamp) -> ParsedResponse:
+    """Return the request that a body makes.
+
+    Args:
+        items: of the history the body goes on from, and of its input.
+
+    Raises:
+        ServiceError: `invalid_request`, naming the field.
+    """
+    media: list[MediaRef] = []
+    tools = read_tools(fields.tools or [])
+    chat = make_prompt(fields, items, stamp, media)
+    chat.tools.extend(map(parse_tool, tools))
+    chat.tool_choice.CopyFrom(parse_tool_choice(nest_choice(fields.tool_choice), list(chat.tools)))
+    if fields.parallel_tool_calls is not None:
+        chat.parallel_tool_calls = fields.parallel_tool_calls
+    request = pb.GenerateRequest(
+        request_id=stamp.request_id,
+        chat=chat,
+        sampling=parse_sampling(fields, stamp),
+        stop=parse_stop(fields),
+        max_tokens=parse_max_tokens(fields),
+        grammar=_parse_grammar(fields, stamp.policy),
+        logprobs=_parse_logprobs(fields),
+        reasoning=_parse_reasoning(fields),
+        cache=parse_cache(fields),
+        arrival_ns=stamp.arrival_ns,
+    )
+    if request.HasField("grammar") and chat.tool_choice.mode in _FORCED:
+        raise invalid("tool_choice", "can't be forced together with a structured output")
+    return ParsedResponse(
+        request=request,
+        model=fields.model,
+        stream=bool(fields.stream),
+        include_usage=True,
+        created_unix_s=stamp.unix_s,
+        media=media,
+        policy=stamp.policy,
+        fields=fields,
+        tools=tools,
+        items=items,
+    )
+
+
+def make_prompt(
+    fields: wire.ResponseBody | wire.CompactBody,
+    items: Sequence[msgspec.Raw],
+    stamp: Stamp,
+    media: list[MediaRef],
+) -> pb.ChatPrompt:
+    """Return the prompt of items behind the instructions, without tools.
+
+    Raises:
+        ServiceError: `invalid_request`, naming the field.
+    """
+    # What came from the history was checked when it came in.
+    offset = len(items) - len(input_items(fields.input))
+
+    def name_path(index: int) -> str:
+        place = index - offset
+        return f"input[{place}]" if place >= 0 else f"history[{index}]"
+
+    replayed, name_replayed = expand(items, name_path)
+    turns = parse_items(replayed, media, name_replayed)
+    if fields.instructions:
+        turns.insert(0, pb.Message(role="system", parts=[pb.Part(text=fields.instructions)]))
+    require_input(turns, "input")
+    return pb.ChatPrompt(
+        messages=_merge_system(turns),
+        tool_choice=pb.ToolChoice(mode=pb.ToolChoice.MODE_NONE),
+        template_kwargs_json=parse_template_kwargs(fields),
+        template_time_unix_s=stamp.unix_s,
+        add_generation_prompt=True,
+    )
+
+
+def _merge_system(turns: list[pb.Message]) -> list[pb.Message]:
+    """Join the system turns at the beginning: many templates know one."""
+    count = next((i for i, turn in enumerate(turns) if turn.role != "system"), len(turns))
+    if count < 2:
+        return turns
+    texts = ["".join(part.text for part in turn.parts) for turn in turns[:count]]
+    text = "\n\n".join(filter(None, texts))
+    return [pb.Message(role="system", parts=[pb.Part(text=text)]), *turns[count:]]
+
+
+def _parse_grammar(fields: wire.ResponseBody, policy: Policy) -> pb.Grammar | None:
+    """Return the constraint of `text.format`, or of the names that chat has for it."""
+    other = parse_grammar(fields, policy)
+    found = _parse_format(fields.text.format, policy) if fields.text else None
+    if found is not None and other is not None:
+        raise invalid("text.format", "can't be combined with another structured output")
+    return found or other
+
+
+def _parse_format(form: dict[str, msgspec.Raw] | None, policy: Policy) -> pb.Grammar | None:
+    kind = body.decode(_ANY, form["type"], "text.format.type") if form and "type" in form else None
+    if form is None or kind in (None, "text"):
+        return None
+    if kind == "json_object" and policy.json_object:
+        return pb.Grammar(json_schema='{"type":"object"}')
+    if kind != "json_schema":
+        raise invalid("text.format.type", "must be 'text' or 'json_schema'")
+    inner = schema_fields(form)
+    if "schema" not in inner:
+        raise invalid("text.format.schema", "is required")
+    return parse_schema(inner["schema"], "text.format.schema", "text.format")
+
+
+def schema_fields(form: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
+    """Return what a json_schema format says, which may stand one level deeper, as in chat."""
+    if "json_schema" not in form:
+        return form
+    return body.decode(_OBJECT, form["json_schema"], "text.format.json_schema")
+
+
+def _parse_logprobs(fields: wire.ResponseBody) -> pb.Logprobs | None:
+    top = fields.top_logprobs or 0
+    wanted = top > 0 or _WANTS_LOGPROBS in (fields.include or ())
+    return pb.Logprobs(top=top) if wanted else None
+
+
+def _parse_reasoning(fields: wire.ResponseBody) -> pb.Reasoning:
+    reasoning = pb.Reasoning(budget_tokens=parse_budget(fields))
+    effort = fields.reasoning.effort if fields.reasoning else None
+    if effort is not None:
+        reasoning.enabled = str(effort).lower() not in _NO_THOUGHTS
+        if reasoning.enabled:
+            reasoning.effort = str(effort)
+    return reasoning

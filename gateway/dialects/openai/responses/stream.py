@@ -1,0 +1,212 @@
+"""The events of a response while it is made.
+
+Owns their order and keys: the response begins, items open and close one after the other, the
+response ends with its whole object. Events are numbered from 0 and named like their type; there
+is no `[DONE]`. An item closes when the next thing is known, as only the end tells whether it was
+cut. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import orjson
+
+from gateway.dialects.openai.responses import answer
+from gateway.dialects.openai.responses.answer import ANSWER, REASONING, TOOL_CALL
+from gateway.dialects.openai.responses.request import ParsedResponse
+from gateway.fold import Block, Item
+from shared.errors import ServiceError, from_message
+from shared.pb import text_pb2 as pb
+
+# Code → what the error event calls it; what is not here is the server's fault.
+_EVENT_CODES: Final = {
+    "invalid_request": "invalid_request_error",
+    "context_length_exceeded": "context_length_exceeded",
+    "not_supported": "not_supported_error",
+    "cancelled": "cancelled",
+    "server_busy": "server_overloaded",
+    "model_loading": "server_overloaded",
+    "request_memory_budget_exceeded": "request_memory_budget_exceeded",
+}
+# Code → one of the few words that a failed response may carry.
+_RESPONSE_CODES: Final = {
+    "invalid_request": "invalid_prompt",
+    "context_length_exceeded": "invalid_prompt",
+    "not_supported": "invalid_prompt",
+    "server_busy": "rate_limit_exceeded",
+    "model_loading": "rate_limit_exceeded",
+    "request_memory_budget_exceeded": "rate_limit_exceeded",
+}
+_SERVER: Final = "server_error"
+
+
+class ResponseStream:
+    """One stream; `feed` it each item once, in order.
+
+    Attributes:
+        response: the final object, once there is one that is worth keeping.
+    """
+
+    def __init__(self, parsed: ParsedResponse, model: str) -> None:
+        self._parsed = parsed
+        self._model = model
+        self._number = 0
+        self._opened = False
+        self._items: list[answer.Item] = []
+        self._block: Block | None = None
+        # What names the block's item in events, once clients know of it, and the logprobs that
+        # they have had.
+        self._place: dict[str, Any] | None = None
+        self._told = 0
+        self._calls = 0
+        self.response: dict[str, Any] | None = None
+
+    def feed(self, item: Item) -> bytes:
+        """Return the bytes an item gives."""
+        if isinstance(item, pb.Accepted):
+            return self.open()
+        match item.WhichOneof("event"):
+            case "block_start":
+                return self._feed_block(item.block_start)
+            case "delta" if self._block is not None:
+                return self._feed_delta(self._block, item.delta)
+            case "finished":
+                return self._feed_finished(item.finished)
+            case "failed":
+                return self._feed_failed(from_message(item.failed.error))
+        return b""
+
+    def open(self) -> bytes:
+        """Return the beginning, once."""
+        if self._opened:
+            return b""
+        self._opened = True
+        response = answer.describe(self._parsed, self._model, "in_progress", ())
+        return self._event("response.created", response=response) + self._event(
+            "response.in_progress", response=response
+        )
+
+    def lead(self, item: answer.Item) -> bytes:
+        """Return the events of an item that stands before what the model says."""
+        place = {"output_index": len(self._items), "item": item}
+        self._items.append(item)
+        return self._event("response.output_item.added", **place) + self._event(
+            "response.output_item.done", **place
+        )
+
+    def tell(self, name: str, **fields: int) -> bytes:
+        """Return an event that is not OpenAI's."""
+        return self._event(name, **fields)
+
+    def cancel(self) -> dict[str, Any]:
+        """Return the object of a response that is ended here by its owner."""
+        items = [*self._items]
+        if self._block is not None and self._place is not None:
+            items.append(self._item(self._block, "incomplete"))
+        return answer.describe(self._parsed, self._model, "cancelled", items)
+
+    # ------------------------------------------------------------ blocks
+
+    def _feed_block(self, start: pb.BlockStart) -> bytes:
+        closed = self._close("completed")
+        if start.kind == TOOL_CALL:
+            self._calls += 1
+            most = self._parsed.fields.max_tool_calls
+            if most is not None and self._calls > most:
+                self._block = None
+                return closed
+        self._block, self._place, self._told = Block(start), None, 0
+        return closed + (self._show(self._block) if start.kind == TOOL_CALL else b"")
+
+    def _feed_delta(self, block: Block, delta: pb.Delta) -> bytes:
+        block.add(delta)
+        kind = block.start.kind
+        if not delta.text and not (delta.infos and self._place and kind == ANSWER):
+            return b""
+        shown = b"" if self._place else self._show(block)
+        told = {**(self._place or {}), "delta": delta.text}
+        if kind == TOOL_CALL:
+            return shown + self._event("response.function_call_arguments.delta", **told)
+        if kind == REASONING:
+            return shown + self._event("response.reasoning_text.delta", **told)
+        told["logprobs"] = _logprobs(block.infos[self._told :])
+        self._told = len(block.infos)
+        return shown + self._event("response.output_text.delta", **told)
+
+    def _show(self, block: Block) -> bytes:
+        """Return the events that open the item of a block."""
+        item = self._item(Block(block.start), "in_progress")
+        index = len(self._items)
+        self._place = {"item_id": item["id"], "output_index": index}
+        added = self._event("response.output_item.added", output_index=index, item=item)
+        if block.start.kind != TOOL_CALL:
+            self._place["content_index"] = 0
+        if block.start.kind != ANSWER:
+            return added
+        part = answer.text_part("")
+        return added + self._event("response.content_part.added", **self._place, part=part)
+
+    def _close(self, status: answer.ItemStatus) -> bytes:
+        """Return the events that close the open item, if there is one."""
+        block, place = self._block, self._place
+        self._block = self._place = None
+        if block is None or place is None:
+            return b""
+        item = self._item(block, status)
+        self._items.append(item)
+        return self._end(block, place, item) + self._event(
+            "response.output_item.done", output_index=place["output_index"], item=item
+        )
+
+    def _end(self, block: Block, place: dict[str, Any], item: answer.Item) -> bytes:
+        """Return the events that tell the whole of an item's text."""
+        if block.start.kind == TOOL_CALL:
+            whole = {"name": item["name"], "arguments": item["arguments"]}
+            return self._event("response.function_call_arguments.done", **place, **whole)
+        if block.start.kind == REASONING:
+            return self._event("response.reasoning_text.done", **place, text=block.text)
+        whole = {"text": block.text, "logprobs": _logprobs(block.infos)}
+        (part,) = item["content"]
+        return self._event("response.output_text.done", **place, **whole) + self._event(
+            "response.content_part.done", **place, part=part
+        )
+
+    # ------------------------------------------------------------ ends
+
+    def _feed_finished(self, finished: pb.Finished) -> bytes:
+        cut = answer.is_incomplete(finished)
+        closed = self._close("incomplete" if cut else "completed")
+        if not any(item["type"] != "compaction" for item in self._items):
+            self._block = answer.empty_answer()
+            closed += self._show(self._block) + self._close("incomplete" if cut else "completed")
+        self.response = answer.finish(self._parsed, self._model, self._items, finished)
+        name = f"response.{self.response['status']}"
+        return closed + self._event(name, response=self.response)
+
+    def _feed_failed(self, failure: ServiceError) -> bytes:
+        response = self.cancel()
+        if failure.code != "cancelled":
+            code = _RESPONSE_CODES.get(failure.code, _SERVER)
+            response["status"] = "failed"
+            response["error"] = {"code": code, "message": failure.message}
+        opened = self.open()
+        code = _EVENT_CODES.get(failure.code, _SERVER)
+        told = self._event("error", code=code, message=failure.message, param=failure.param)
+        return opened + told + self._event("response.failed", response=response)
+
+    # ------------------------------------------------------------ forms
+
+    def _item(self, block: Block, status: answer.ItemStatus) -> answer.Item:
+        return answer.make_item(self._parsed, len(self._items), block, status)
+
+    def _event(self, kind: str, /, **fields: Any) -> bytes:
+        data = orjson.dumps({"type": kind, "sequence_number": self._number, **fields})
+        self._number += 1
+        return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
+
+
+def _logprobs(infos: Sequence[pb.TokenInfo]) -> list[dict[str, Any]]:
+    logprobs: list[dict[str, Any]] = answer.text_part("", infos)["logprobs"]
+    return logprobs

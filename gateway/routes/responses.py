@@ -1,0 +1,221 @@
+"""Handlers of the Responses API: make one, look at it, cancel it, forget it, count, compact.
+
+Owns the line from body to answer and the responses that are being streamed; what a response is
+made of is turn.py's and the dialect's, what is kept of it the archive's. Runs in the handler's
+task.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from dataclasses import replace
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from gateway.body import decode, read_body, unknown_keys
+from gateway.compaction import Compactor, Job, default_keep_tokens
+from gateway.context import CONTEXT, Context
+from gateway.dialects.base import MediaRef, Stamp
+from gateway.dialects.openai.responses import answer, compaction, dialect, wire
+from gateway.dialects.openai.responses.request import (
+    ParsedResponse,
+    check_count,
+    conversation_name,
+    input_items,
+    make,
+    make_prompt,
+    read,
+)
+from gateway.dialects.unserved import refuse_unserved
+from gateway.routes.route import Handler, Method, Route, answer_json
+from gateway.routes.text import parse_priority, refuse_media, send_stream
+from gateway.turn import Means, Turn
+from shared.errors import ServiceError
+from shared.pb import text_pb2 as pb
+from shared.pb import worker_pb2
+
+log = logging.getLogger(__name__)
+
+_MOST_SUMMARY_TOKENS: Final = 16_384
+# Whole numbers that survive every JSON reader.
+_LARGEST: Final = 2**53
+_COMPACT_BODY: Final = msgspec.json.Decoder(wire.CompactBody)
+_FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def routes() -> list[Route]:
+    """Return the routes of this module."""
+    table: list[tuple[Method, str, Handler]] = [
+        ("POST", "/responses", create),
+        ("POST", "/responses/compact", compact),
+        ("POST", "/responses/input_tokens", count),
+        ("GET", "/responses/{id}", show),
+        ("DELETE", "/responses/{id}", delete),
+        ("POST", "/responses/{id}/cancel", cancel),
+    ]
+    return [
+        Route(method, prefix + path, handler, dialect)
+        for prefix in ("/v1", "")
+        for method, path, handler in table
+    ]
+
+
+async def create(request: web.Request) -> web.StreamResponse:
+    """Answer a new response, streamed or whole."""
+    context = request.app[CONTEXT]
+    parsed, stamp, means = await _receive(request)
+    turn = Turn(means, parsed, stamp)
+    await turn.prepare()
+    if not parsed.stream:
+        return answer_json(await turn.answer())
+    context.turns[stamp.request_id] = turn
+    try:
+        return await send_stream(request, turn.stream.feed, turn.events(), context.ping_s)
+    finally:
+        del context.turns[stamp.request_id]
+
+
+async def count(request: web.Request) -> web.Response:
+    """Answer how many tokens a body's prompt has; nothing is run."""
+    parsed, _, means = await _receive(request)
+    rendered = await means.worker.client().render(parsed.request)
+    return answer_json({"object": "response.input_tokens", "input_tokens": rendered.prompt_tokens})
+
+
+async def show(request: web.Request) -> web.Response:
+    """Answer a stored response."""
+    if request.query.get("stream", "false") != "false":
+        raise ServiceError(
+            "invalid_request", "stream is not supported: responses are kept whole", "stream"
+        )
+    response_id = request.match_info["id"]
+    record = await request.app[CONTEXT].archive.find(response_id)
+    if record is None:
+        raise _not_found(response_id)
+    return web.Response(body=bytes(record.response), content_type="application/json")
+
+
+async def delete(request: web.Request) -> web.Response:
+    """Forget a stored response; doing it twice is harmless."""
+    response_id = request.match_info["id"]
+    deleted = await request.app[CONTEXT].archive.delete(response_id)
+    return answer_json({"id": response_id, "object": "response.deleted", "deleted": deleted})
+
+
+async def cancel(request: web.Request) -> web.Response:
+    """End a response that is being streamed, or mark a stored one as cancelled."""
+    context = request.app[CONTEXT]
+    response_id = request.match_info["id"]
+    if (turn := context.turns.get(response_id)) is not None:
+        return answer_json(await turn.cancel())
+    record = await context.archive.find(response_id)
+    if record is None:
+        raise _not_found(response_id)
+    fields = _FIELDS.decode(record.response) | {"status": msgspec.Raw(b'"cancelled"')}
+    response = msgspec.json.encode(fields)
+    await context.archive.replace(response_id, response, record.items)
+    return web.Response(body=response, content_type="application/json")
+
+
+async def compact(request: web.Request) -> web.Response:
+    """Answer a history in which a summary has taken the place of all but the newest turns."""
+    context = request.app[CONTEXT]
+    body = await read_body(request, context.settings.max_body_bytes)
+    fields = _read_compact(body)
+    stamp = _draw(context)
+    items, media = input_items(fields.input), list[MediaRef]()
+    make_prompt(fields, items, stamp, media)
+    worker = context.registry.resolve(fields.model)
+    card = worker.require_ready()
+    refuse_media(media, card)
+    compactor = Compactor(context.generator, worker, card)
+    job = _make_job(request, fields, stamp, card)
+    compacted = await compactor.compact(job, await compactor.count(job.rebuild(items)))
+    kept = compaction.show_items([*compacted.pinned, *compacted.kept], stamp.request_id)
+    return answer_json(
+        {
+            "id": stamp.request_id,
+            "object": "response.compaction",
+            "created_at": stamp.unix_s,
+            "model": card.name,
+            "output": [*kept, compacted.item],
+            "usage": answer.usage(compacted.usage),
+        }
+    )
+
+
+def _read_compact(body: bytes) -> wire.CompactBody:
+    fields = decode(_COMPACT_BODY, body)
+    refuse_unserved(fields, wire.COMPACT_REFUSED)
+    check_count("keep_tokens", fields.keep_tokens, 1, _LARGEST)
+    check_count("max_output_tokens", fields.max_output_tokens, 1, _MOST_SUMMARY_TOKENS)
+    return fields
+
+
+def _make_job(
+    request: web.Request, fields: wire.CompactBody, stamp: Stamp, card: worker_pb2.ModelCard
+) -> Job:
+    def rebuild(items: list[msgspec.Raw]) -> pb.GenerateRequest:
+        chat = make_prompt(fields, items, stamp, [])
+        return pb.GenerateRequest(request_id=stamp.request_id, chat=chat)
+
+    return Job(
+        fields=fields,
+        items=input_items(fields.input),
+        stamp=stamp,
+        rebuild=rebuild,
+        keep_tokens=fields.keep_tokens or default_keep_tokens(card),
+        max_tokens=fields.max_output_tokens,
+        priority=parse_priority(request.headers.get("X-Priority", "")),
+    )
+
+
+async def _receive(request: web.Request) -> tuple[ParsedResponse, Stamp, Means]:
+    """Return what a body asks for with its history, and what serves it.
+
+    Raises:
+        ServiceError: it asks for what this dialect or this model does not serve, for a history
+            that is not there, or the worker does not take requests now.
+    """
+    context = request.app[CONTEXT]
+    body = await read_body(request, context.settings.max_body_bytes)
+    fields = read(body)
+    stamp = _draw(context)
+    if log.isEnabledFor(logging.DEBUG) and (names := unknown_keys(body, dialect.KNOWN)):
+        log.debug("%s: ignored fields %s", stamp.request_id, ", ".join(names))
+    history = await _fetch_history(context, fields)
+    parsed = make(fields, [*history, *input_items(fields.input)], stamp)
+    parsed.request.priority = parse_priority(request.headers.get("X-Priority", ""))
+    worker = context.registry.resolve(parsed.model)
+    card = worker.require_ready()
+    refuse_media(parsed.media, card)
+    return parsed, stamp, Means(context.generator, context.archive, worker, card)
+
+
+async def _fetch_history(context: Context, fields: wire.ResponseBody) -> list[msgspec.Raw]:
+    """Return the items that a body goes on from."""
+    if (name := conversation_name(fields)) is not None:
+        return await context.archive.read_conversation(name)
+    previous = fields.previous_response_id
+    if previous is None:
+        return []
+    record = await context.archive.find(previous)
+    if record is None:
+        raise ServiceError(
+            "invalid_request",
+            f"previous_response_id '{previous[:100]}' was not found or has expired",
+            "previous_response_id",
+        )
+    return record.items
+
+
+def _draw(context: Context) -> Stamp:
+    stamp = Stamp.draw(dialect.ID_PREFIX, context.policy)
+    return replace(stamp, request_id=dialect.ID_PREFIX + secrets.token_hex(16))
+
+
+def _not_found(response_id: str) -> ServiceError:
+    return ServiceError("not_found", f"response '{response_id[:100]}' not found")

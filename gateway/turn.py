@@ -1,0 +1,165 @@
+"""One response from its parsed body to what is kept of it.
+
+Owns the order of its steps: compact the history where that is due, generate, keep the response
+and its turn of the conversation before the client learns that it is complete. Both modes,
+streaming or not, take the same steps. Runs in the handler's task; `cancel` comes from another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import orjson
+
+from gateway.compaction import Compacted, Compactor, Job, default_keep_tokens
+from gateway.dialects.base import Stamp
+from gateway.dialects.openai.responses import answer, wire
+from gateway.dialects.openai.responses.request import (
+    ParsedResponse,
+    conversation_name,
+    input_items,
+    make,
+)
+from gateway.dialects.openai.responses.stream import ResponseStream
+from gateway.fold import fold
+from gateway.generate import Generator
+from gateway.state.archive import Archive, Record
+from gateway.worker import TextWorker
+from shared.errors import ServiceError
+from shared.pb import text_pb2 as pb
+from shared.pb import worker_pb2
+
+
+@dataclass(frozen=True)
+class Means:
+    """What a turn needs of the server."""
+
+    generator: Generator
+    archive: Archive
+    worker: TextWorker
+    card: worker_pb2.ModelCard
+
+
+class Turn:
+    """A response under way.
+
+    Args:
+        parsed: its request, with the priority set.
+        stamp: that it was parsed with.
+    """
+
+    def __init__(self, means: Means, parsed: ParsedResponse, stamp: Stamp) -> None:
+        self._means = means
+        self._parsed = parsed
+        self._stamp = stamp
+        self._items = parsed.items
+        self._lead: list[answer.Item] = []
+        self._before_tokens: int | None = None
+        self._is_cancelled = False
+        self.stream = ResponseStream(parsed, means.card.name)
+
+    async def prepare(self) -> None:
+        """Find out whether the history is to be compacted first.
+
+        Raises:
+            ServiceError: the prompt can't be rendered.
+        """
+        edits = self._parsed.fields.context_management
+        if edits:
+            compactor, request = self._compactor(), self._parsed.request
+            self._before_tokens = await compactor.is_due(request, edits[0].compact_threshold)
+
+    async def answer(self) -> dict[str, Any]:
+        """Return the response object, as a whole.
+
+        Raises:
+            ServiceError: it was refused, or has failed.
+        """
+        if self._before_tokens is not None:
+            await self._compact(self._before_tokens)
+        items = self._means.generator.run(self._parsed.request, self._means.worker)
+        async with contextlib.aclosing(items):
+            completion = await fold(items)
+        output = answer.output(self._parsed, completion, self._lead)
+        response = answer.finish(self._parsed, self._means.card.name, output, completion.finished)
+        await self._keep(response)
+        return response
+
+    async def events(self) -> AsyncGenerator[bytes]:
+        """Yield the bytes of the stream.
+
+        Raises:
+            ServiceError: it was refused, or has failed.
+        """
+        if self._before_tokens is not None:
+            before = {"input_tokens_before": self._before_tokens}
+            opened = self.stream.open()
+            yield opened + self.stream.tell("mlx.compaction.started", **before)
+            compacted = await self._compact(self._before_tokens)
+            counts = before | {"input_tokens_after": compacted.tokens}
+            told = self.stream.tell("mlx.compaction.completed", **counts)
+            yield told + self.stream.lead(compacted.item)
+        self._refuse_cancelled()
+        items = self._means.generator.run(self._parsed.request, self._means.worker)
+        async with contextlib.aclosing(items):
+            async for batch in items:
+                data = b"".join(map(self.stream.feed, batch))
+                if self.stream.response is not None:
+                    await self._keep(self.stream.response)
+                yield data
+
+    async def cancel(self) -> dict[str, Any]:
+        """End the response wherever it is; return it as it is then."""
+        self._is_cancelled = True
+        response = self.stream.cancel()
+        self._means.generator.cancel(self._stamp.request_id)
+        await self._keep(response)
+        return response
+
+    def _refuse_cancelled(self) -> None:
+        if self._is_cancelled:
+            raise ServiceError("cancelled", "The request was cancelled.")
+
+    async def _compact(self, before_tokens: int) -> Compacted:
+        parsed, stamp = self._parsed, self._stamp
+
+        def rebuild(items: list[msgspec.Raw]) -> pb.GenerateRequest:
+            return make(parsed.fields, items, stamp).request
+
+        (edit,) = parsed.fields.context_management or [wire.ContextEdit("compaction")]
+        job = Job(
+            fields=parsed.fields,
+            items=parsed.items,
+            stamp=stamp,
+            rebuild=rebuild,
+            keep_tokens=default_keep_tokens(self._means.card, edit.compact_threshold),
+            max_tokens=None,
+            priority=parsed.request.priority,
+        )
+        compacted = await self._compactor().compact(job, before_tokens)
+        priority = parsed.request.priority
+        self._parsed = make(parsed.fields, compacted.items, stamp)
+        self._parsed.request.priority = priority
+        self._items = compacted.pinned
+        self._lead = [compacted.item]
+        return compacted
+
+    def _compactor(self) -> Compactor:
+        return Compactor(self._means.generator, self._means.worker, self._means.card)
+
+    async def _keep(self, response: dict[str, Any]) -> None:
+        """Keep a response and its turn of the conversation, unless the client forbids it."""
+        fields = self._parsed.fields
+        if fields.store is False:
+            return
+        output = [msgspec.Raw(orjson.dumps(item)) for item in response["output"]]
+        record = Record(msgspec.Raw(orjson.dumps(response)), [*self._items, *output])
+        await self._means.archive.save(response["id"], record)
+        name = conversation_name(fields)
+        if name is not None and response["status"] != "cancelled":
+            turn = [*input_items(fields.input), *output]
+            await self._means.archive.extend_conversation(name, turn)
