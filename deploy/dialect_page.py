@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from gateway.dialects.anthropic import wire as anthropic
 from gateway.dialects.openai import wire as openai
+from gateway.dialects.openai.responses import wire as responses
 from gateway.dialects.unserved import Ignored, Refused
 
 
@@ -36,6 +37,18 @@ DIALECTS: Final = (
         ("/v1/completions",),
         openai.COMPLETION_IGNORED,
         openai.COMPLETION_REFUSED,
+    ),
+    Dialect(
+        "Responses (OpenAI)",
+        ("/v1/responses", "/responses", "/v1/responses/input_tokens", "/responses/input_tokens"),
+        responses.IGNORED,
+        responses.REFUSED,
+    ),
+    Dialect(
+        "Compaction of responses (OpenAI)",
+        ("/v1/responses/compact", "/responses/compact"),
+        {},
+        responses.COMPACT_REFUSED,
     ),
     Dialect(
         "Messages (Anthropic)",

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import orjson
 
+from gateway.dialects.envelope import FORMS, envelope
 from gateway.dialects.openai.responses import answer
 from gateway.dialects.openai.responses.answer import ANSWER, REASONING, TOOL_CALL
 from gateway.dialects.openai.responses.request import ParsedResponse
@@ -20,26 +21,8 @@ from gateway.fold import Block, Item
 from shared.errors import ServiceError, from_message
 from shared.pb import text_pb2 as pb
 
-# Code → what the error event calls it; what is not here is the server's fault.
-_EVENT_CODES: Final = {
-    "invalid_request": "invalid_request_error",
-    "context_length_exceeded": "context_length_exceeded",
-    "not_supported": "not_supported_error",
-    "cancelled": "cancelled",
-    "server_busy": "server_overloaded",
-    "model_loading": "server_overloaded",
-    "request_memory_budget_exceeded": "request_memory_budget_exceeded",
-}
-# Code → one of the few words that a failed response may carry.
-_RESPONSE_CODES: Final = {
-    "invalid_request": "invalid_prompt",
-    "context_length_exceeded": "invalid_prompt",
-    "not_supported": "invalid_prompt",
-    "server_busy": "rate_limit_exceeded",
-    "model_loading": "rate_limit_exceeded",
-    "request_memory_budget_exceeded": "rate_limit_exceeded",
-}
-_SERVER: Final = "server_error"
+# What asks for patience, in the words of the reference's envelope.
+_BUSY: Final = ("server_busy", "request_memory_budget_exceeded")
 
 
 class ResponseStream:
@@ -188,12 +171,12 @@ class ResponseStream:
     def _feed_failed(self, failure: ServiceError) -> bytes:
         response = self.cancel()
         if failure.code != "cancelled":
-            code = _RESPONSE_CODES.get(failure.code, _SERVER)
             response["status"] = "failed"
-            response["error"] = {"code": code, "message": failure.message}
+            response["error"] = {"code": _word(failure), "message": failure.message}
         opened = self.open()
-        code = _EVENT_CODES.get(failure.code, _SERVER)
-        told = self._event("error", code=code, message=failure.message, param=failure.param)
+        told = self._event(
+            "error", code=_code(failure), message=failure.message, param=failure.param
+        )
         return opened + told + self._event("response.failed", response=response)
 
     # ------------------------------------------------------------ forms
@@ -205,6 +188,21 @@ class ResponseStream:
         data = orjson.dumps({"type": kind, "sequence_number": self._number, **fields})
         self._number += 1
         return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
+
+
+def _code(failure: ServiceError) -> str:
+    """Return what the error event calls a failure."""
+    form = envelope(failure)
+    code = str(form["code"] or form["type"])
+    return "server_overloaded" if code == "server_busy" else code
+
+
+def _word(failure: ServiceError) -> str:
+    """Return what a failed response calls it: OpenAI has three words that fit."""
+    status, kind = FORMS[failure.code]
+    if kind in _BUSY:
+        return "rate_limit_exceeded"
+    return "invalid_prompt" if status in (400, 413, 501) else "server_error"
 
 
 def _logprobs(infos: Sequence[pb.TokenInfo]) -> list[dict[str, Any]]:
