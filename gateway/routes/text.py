@@ -31,6 +31,7 @@ from shared.pb import worker_pb2
 log = logging.getLogger(__name__)
 
 _PRIORITIES: Final = {"high": common.PRIORITY_HIGH, "low": common.PRIORITY_LOW}
+_CLASHING: Final = {common.Media.KIND_AUDIO, common.Media.KIND_VIDEO}
 _KINDS: Final = {
     common.Media.KIND_IMAGE: "image",
     common.Media.KIND_AUDIO: "audio",
@@ -162,8 +163,12 @@ def refuse_media(media: Sequence[MediaRef], card: worker_pb2.ModelCard) -> None:
     """Refuse kinds of input that the model has no tower for, before anything is fetched.
 
     Raises:
-        ServiceError: `not_supported`.
+        ServiceError: `not_supported`, or `invalid_request` for a clip and a recording together.
     """
+    if {reference.kind for reference in media} >= _CLASHING and not {*card.modalities} >= _CLASHING:
+        raise ServiceError(
+            "invalid_request", "Combined video and audio inputs are not supported", "messages"
+        )
     for reference in media:
         if reference.kind not in card.modalities:
             kind = _KINDS[reference.kind]
