@@ -1,0 +1,1 @@
+"""The embedding and reranking worker: texts in, vectors or scores out."""

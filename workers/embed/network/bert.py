@@ -1,0 +1,189 @@
+"""BERT and RoBERTa encoders (XLM-RoBERTa among them), and their one-label heads.
+
+Parameters are named as in the published checkpoints, so that weights load as they are. The two
+families differ in where positions start and in the head. Runs on the thread that owns the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import mlx.core as mx
+from mlx import nn
+
+from workers.embed.network.attention import attend, find_activation, padding_mask
+
+
+class Embeddings(nn.Module):
+    """Sum of what a token is, where it stands and which text it belongs to."""
+
+    def __init__(self, config: Mapping[str, Any], first_position: int) -> None:
+        super().__init__()
+        size = config["hidden_size"]
+        self.word_embeddings = nn.Embedding(config["vocab_size"], size)
+        self.position_embeddings = nn.Embedding(config["max_position_embeddings"], size)
+        self.token_type_embeddings = nn.Embedding(config.get("type_vocab_size", 2), size)
+        self.LayerNorm = nn.LayerNorm(size, eps=config.get("layer_norm_eps", 1e-12))
+        self._first_position = first_position
+
+    def __call__(self, ids: mx.array, type_ids: mx.array | None) -> mx.array:
+        places = mx.arange(self._first_position, self._first_position + ids.shape[1])
+        types = mx.zeros((1, 1), mx.int32) if type_ids is None else type_ids
+        total = self.word_embeddings(ids) + self.position_embeddings(places)
+        return self.LayerNorm(total + self.token_type_embeddings(types))
+
+
+class SelfAttention(nn.Module):
+    """Queries, keys and values, and their mixing."""
+
+    def __init__(self, size: int, heads: int) -> None:
+        super().__init__()
+        self.query = nn.Linear(size, size)
+        self.key = nn.Linear(size, size)
+        self.value = nn.Linear(size, size)
+        self._heads = heads
+
+    def __call__(self, x: mx.array, mask: mx.array | None) -> mx.array:
+        parts = (self.query(x), self.key(x), self.value(x))
+        split = [mx.unflatten(part, -1, (self._heads, -1)).transpose(0, 2, 1, 3) for part in parts]
+        return attend(*split, mask)
+
+
+class Output(nn.Module):
+    """A projection, the residual, and the norm after it."""
+
+    def __init__(self, width: int, size: int, eps: float) -> None:
+        super().__init__()
+        self.dense = nn.Linear(width, size)
+        self.LayerNorm = nn.LayerNorm(size, eps=eps)
+
+    def __call__(self, x: mx.array, residual: mx.array) -> mx.array:
+        return self.LayerNorm(self.dense(x) + residual)
+
+
+class Attention(nn.Module):
+    """Self-attention with its output."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__()
+        size, eps = config["hidden_size"], config.get("layer_norm_eps", 1e-12)
+        self.self = SelfAttention(size, config["num_attention_heads"])
+        self.output = Output(size, size, eps)
+
+    def __call__(self, x: mx.array, mask: mx.array | None) -> mx.array:
+        return self.output(self.self(x, mask), x)
+
+
+class Intermediate(nn.Module):
+    """The widening half of the feed-forward part."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config["hidden_size"], config["intermediate_size"])
+        self._activate = find_activation(config.get("hidden_act", "gelu"))
+
+    def __call__(self, x: mx.array) -> mx.array:
+        return self._activate(self.dense(x))
+
+
+class Layer(nn.Module):
+    """One block."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.attention = Attention(config)
+        self.intermediate = Intermediate(config)
+        self.output = Output(
+            config["intermediate_size"],
+            config["hidden_size"],
+            config.get("layer_norm_eps", 1e-12),
+        )
+
+    def __call__(self, x: mx.array, mask: mx.array | None) -> mx.array:
+        x = self.attention(x, mask)
+        return self.output(self.intermediate(x), x)
+
+
+class Stack(nn.Module):
+    """All blocks."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.layer = [Layer(config) for _ in range(config["num_hidden_layers"])]
+
+
+class Bert(nn.Module):
+    """An encoder of the family.
+
+    Args:
+        config: of the checkpoint.
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__()
+        if config.get("position_embedding_type", "absolute") != "absolute":
+            raise ValueError("only absolute position embeddings are known")
+        self.embeddings = Embeddings(config, first_position(config))
+        self.encoder = Stack(config)
+
+    def __call__(
+        self, ids: mx.array, lengths: mx.array | None, type_ids: mx.array | None = None
+    ) -> mx.array:
+        """Return the last hidden states.
+
+        Args:
+            ids: [rows, width].
+            lengths: tokens of each row; None when every row fills the width.
+            type_ids: which text of a pair a token belongs to; None for the first.
+
+        Shape: [rows, width, size].
+        """
+        mask = None if lengths is None else padding_mask(lengths, ids.shape[1])
+        x = self.embeddings(ids, type_ids)
+        for layer in self.encoder.layer:
+            x = layer(x, mask)
+        return x
+
+
+def first_position(config: Mapping[str, Any]) -> int:
+    """Return the position of a row's first token.
+
+    RoBERTa counts from the padding id on. Source: transformers' create_position_ids_from_input_ids.
+    """
+    if config["model_type"] in ("roberta", "xlm-roberta"):
+        return int(config.get("pad_token_id", 1)) + 1
+    return 0
+
+
+class BertHead(nn.Module):
+    """BERT's classifier: the pooler, then one label."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.pooler = {"dense": nn.Linear(config["hidden_size"], config["hidden_size"])}
+        self.classifier = nn.Linear(config["hidden_size"], 1)
+
+    def __call__(self, hidden: mx.array, lengths: mx.array | None) -> mx.array:  # noqa: ARG002
+        """Return the logit of each row, from its first token.
+
+        Shape: [rows].
+        """
+        return self.classifier(mx.tanh(self.pooler["dense"](hidden[:, 0])))[:, 0]
+
+
+class RobertaHead(nn.Module):
+    """RoBERTa's classifier."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__()
+        size = config["hidden_size"]
+        self.classifier = {"dense": nn.Linear(size, size), "out_proj": nn.Linear(size, 1)}
+
+    def __call__(self, hidden: mx.array, lengths: mx.array | None) -> mx.array:  # noqa: ARG002
+        """Return the logit of each row, from its first token.
+
+        Shape: [rows].
+        """
+        x = mx.tanh(self.classifier["dense"](hidden[:, 0]))
+        return self.classifier["out_proj"](x)[:, 0]

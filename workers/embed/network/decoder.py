@@ -1,0 +1,109 @@
+"""Decoders that embed: Qwen3 (causal) and EmbeddingGemma (a Gemma 3 that looks both ways).
+
+The layers are mlx-lm's; what differs from generating text is here: no cache, rows padded on the
+right, and for Gemma other masks. Runs on the thread that owns the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+from mlx_lm.models import gemma3_text, qwen3
+from mlx_lm.utils import load_model
+
+from workers.embed.network.attention import padding_mask, window_mask
+
+_MODULES: Mapping[str, Any] = {"qwen3": qwen3, "gemma3_text": gemma3_text}
+
+
+class Decoder:
+    """A loaded decoder.
+
+    Args:
+        network: mlx-lm's model.
+        looks_both_ways: whether every token sees those after it, too.
+    """
+
+    def __init__(self, network: Any, *, looks_both_ways: bool) -> None:
+        self.network = network
+        self._looks_both_ways = looks_both_ways
+
+    def __call__(
+        self,
+        ids: mx.array,
+        lengths: mx.array | None,
+        type_ids: mx.array | None = None,  # noqa: ARG002 - decoders don't tell texts apart
+    ) -> mx.array:
+        """Return the last hidden states.
+
+        What comes after a token does not reach it in a causal model, so padding on the right
+        needs no mask there.
+
+        Args:
+            ids: [rows, width].
+            lengths: tokens of each row; None when every row fills the width.
+
+        Shape: [rows, width, size].
+        """
+        if not self._looks_both_ways:
+            return self.network.model(ids)
+        return self._look_both_ways(ids, lengths)
+
+    def logits(self, hidden: mx.array) -> mx.array:
+        """Return what the language head makes of hidden states.
+
+        Shape: [rows, size] to [rows, vocabulary].
+        """
+        head = getattr(self.network, "lm_head", None)
+        return self.network.model.embed_tokens.as_linear(hidden) if head is None else head(hidden)
+
+    def _look_both_ways(self, ids: mx.array, lengths: mx.array | None) -> mx.array:
+        inner = self.network.model
+        rows, width = ids.shape
+        x = inner.embed_tokens(ids)
+        x = x * mx.array(inner.args.hidden_size**0.5).astype(x.dtype)
+        whole = None if lengths is None else padding_mask(lengths, width)
+        # Source: transformers' Gemma3TextConfig, which halves the window of both-way models.
+        reach = inner.args.sliding_window // 2
+        near = whole
+        if width > reach + 1:
+            filled = mx.full((rows,), width) if lengths is None else lengths
+            near = window_mask(filled, width, reach)
+        for layer in inner.layers:
+            x = layer(x, near if layer.self_attn.is_sliding else whole)
+        return inner.norm(x)
+
+
+def load(path: Path, config: Mapping[str, Any], *, with_head: bool) -> Decoder:
+    """Load a decoder's weights.
+
+    Args:
+        with_head: keep the language head, for a reranker.
+    """
+    module = _MODULES[config["model_type"]]
+
+    class Named(module.Model):  # type: ignore[misc]
+        """mlx-lm's model, for checkpoints that hold the inner model alone."""
+
+        def sanitize(self, weights: dict[str, mx.array]) -> dict[str, mx.array]:
+            outer = ("model.", "lm_head.")
+            named = {
+                name if name.startswith(outer) else f"model.{name}": array
+                for name, array in weights.items()
+            }
+            if not with_head:
+                named.pop("lm_head.weight", None)
+            return super().sanitize(named)
+
+    # Without its head a model has none to load: as if it were tied to the embeddings.
+    changes = {} if with_head else {"tie_word_embeddings": True}
+    network, _ = load_model(
+        path,
+        model_config=changes,
+        get_model_classes=lambda config: (Named, module.ModelArgs),  # noqa: ARG005 - its signature
+    )
+    both = bool(config.get("use_bidirectional_attention"))
+    return Decoder(network, looks_both_ways=both)
