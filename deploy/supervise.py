@@ -21,15 +21,18 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from deploy import openblas
+from deploy import openblas, starter
 from deploy.ancestry import Ancestry
 from shared import logs
 from shared.config import ConfigError, add_arguments, resolve
-from shared.fleet import load_fleet
+from shared.fleet import Fleet, load_fleet
 from shared.lifecycle import EXIT_PERMANENT, LOADING_BEAT, SUPERVISOR_FD_ENV
 from shared.settings import SupervisorSettings
 
 log = logging.getLogger("supervise")
+
+# After which a starter model that could not be had is tried again.
+_INSTALL_PAUSE_S = 60.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -262,16 +265,31 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def install_model(fleet: Fleet, process: str) -> None:
+    """See that a worker's starter model is there, however long it takes; others run meanwhile."""
+    for entry in fleet.workers:
+        if process == entry.name or process.startswith(f"{entry.name}_"):
+            while True:
+                try:
+                    starter.install_wanted([str(fleet.folder / entry.options.get("model", ""))])
+                except starter.StarterError as failure:
+                    log.error("%s; next try in %.0f s", failure, _INSTALL_PAUSE_S)  # noqa: TRY400
+                    time.sleep(_INSTALL_PAUSE_S)
+                else:
+                    break
+
+
 def main() -> None:
     """Supervise the command in the arguments."""
     options = parse()
     logs.set_up(options.name, "info")
     try:
-        table = load_fleet(options.config).supervisor
-        settings = resolve(SupervisorSettings, options, os.environ, table, "supervisor")
+        fleet = load_fleet(options.config)
+        settings = resolve(SupervisorSettings, options, os.environ, fleet.supervisor, "supervisor")
     except ConfigError as failure:
         print(f"error: {failure}", file=sys.stderr)
         sys.exit(EXIT_PERMANENT)
+    install_model(fleet, options.name)
     environ = openblas.preload(os.environ, openblas.find())
     limits = Limits(step_timeout_s=settings.step_timeout_s)
     sys.exit(Supervisor(options.command, environ, limits).run())

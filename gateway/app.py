@@ -22,6 +22,7 @@ from gateway.dialects.openai import errors as openai_errors
 from gateway.routes import (
     audio,
     cache,
+    embeddings,
     health,
     images,
     metrics,
@@ -54,7 +55,8 @@ _CODES: Final[Mapping[int, tuple[str, str]]] = {
 
 def make_app(context: Context) -> web.Application:
     """Return the application; starting and stopping the registry is the caller's work."""
-    modules = [text, responses, audio, images, tokens, models, health, cache, slots, props]
+    modules = [text, responses, embeddings, audio, images]
+    modules += [tokens, models, health, cache, slots, props]
     if context.settings.metrics or context.settings.metrics_port:
         modules.append(metrics)
     routes = [route for module in modules for route in module.routes()]

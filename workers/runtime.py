@@ -26,10 +26,14 @@ class Device:
     Attributes:
         name: for the log.
         memory_bytes: what the process may use: its share of the device.
+        pass_tokens: of one forward pass over texts; more gain nothing and make others wait.
+        full_precision: whether float32 is what it multiplies fastest.
     """
 
     name: str
     memory_bytes: int
+    pass_tokens: int
+    full_precision: bool
 
 
 def set_up(share: float) -> Device:
@@ -46,13 +50,13 @@ def set_up(share: float) -> Device:
         total = int(info["max_recommended_working_set_size"])
         memory_bytes = int(total * share)
         mx.set_wired_limit(memory_bytes)
-        name = str(info.get("device_name", "Metal"))
+        name, pass_tokens = str(info.get("device_name", "Metal")), 8192
     else:
         mx.set_default_device(mx.cpu)
         memory_bytes = int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 0.5 * share)
-        name = "CPU"
+        name, pass_tokens = "CPU", 512
     mx.set_cache_limit(min(_POOL_BYTES, memory_bytes // 8))
-    return Device(name, memory_bytes)
+    return Device(name, memory_bytes, pass_tokens, full_precision=name == "CPU")
 
 
 def release_memory() -> None:

@@ -80,6 +80,7 @@ class ModelCard(_message.Message):
     QUEUE_LIMIT_FIELD_NUMBER: _builtins.int
     CALL_TIMEOUT_MS_FIELD_NUMBER: _builtins.int
     INFILL_FIELD_NUMBER: _builtins.int
+    ENCODER_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The id clients use and see, e.g. "SmolLM2-135M-Instruct"."""
     kind: _builtins.str
@@ -137,6 +138,10 @@ class ModelCard(_message.Message):
     def infill(self) -> Global___InfillMarkers:
         """The tokens by which a text model is told to fill a gap."""
 
+    @_builtins.property
+    def encoder(self) -> Global___EncoderCard:
+        """Embed and rerank workers only."""
+
     def __init__(
         self,
         *,
@@ -165,14 +170,49 @@ class ModelCard(_message.Message):
         queue_limit: _builtins.int = ...,
         call_timeout_ms: _builtins.int = ...,
         infill: Global___InfillMarkers | None = ...,
+        encoder: Global___EncoderCard | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["infill", b"infill"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["encoder", b"encoder", "infill", b"infill"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["aliases", b"aliases", "bos_token", b"bos_token", "call_timeout_ms", b"call_timeout_ms", "chat_template", b"chat_template", "context_tokens", b"context_tokens", "created_unix_s", b"created_unix_s", "default_sampling_json", b"default_sampling_json", "eos_token", b"eos_token", "eos_token_ids", b"eos_token_ids", "infill", b"infill", "kind", b"kind", "max_batch_size", b"max_batch_size", "modalities", b"modalities", "model_type", b"model_type", "name", b"name", "parameters", b"parameters", "path", b"path", "quantization_bits", b"quantization_bits", "queue_limit", b"queue_limit", "reasoning", b"reasoning", "slots", b"slots", "tool_call_format", b"tool_call_format", "trained_context_tokens", b"trained_context_tokens", "vocab_tokens", b"vocab_tokens", "weight_bytes", b"weight_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["aliases", b"aliases", "bos_token", b"bos_token", "call_timeout_ms", b"call_timeout_ms", "chat_template", b"chat_template", "context_tokens", b"context_tokens", "created_unix_s", b"created_unix_s", "default_sampling_json", b"default_sampling_json", "encoder", b"encoder", "eos_token", b"eos_token", "eos_token_ids", b"eos_token_ids", "infill", b"infill", "kind", b"kind", "max_batch_size", b"max_batch_size", "modalities", b"modalities", "model_type", b"model_type", "name", b"name", "parameters", b"parameters", "path", b"path", "quantization_bits", b"quantization_bits", "queue_limit", b"queue_limit", "reasoning", b"reasoning", "slots", b"slots", "tool_call_format", b"tool_call_format", "trained_context_tokens", b"trained_context_tokens", "vocab_tokens", b"vocab_tokens", "weight_bytes", b"weight_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ModelCard: _TypeAlias = ModelCard  # noqa: Y015
+
+@_typing.final
+class EncoderCard(_message.Message):
+    """What a model makes of a text that it reads whole."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DIMENSIONS_FIELD_NUMBER: _builtins.int
+    POOLING_FIELD_NUMBER: _builtins.int
+    NORMALIZE_FIELD_NUMBER: _builtins.int
+    TAKES_INSTRUCTION_FIELD_NUMBER: _builtins.int
+    dimensions: _builtins.int
+    """Components of a vector; 0 for a reranker."""
+    pooling: _builtins.str
+    """"mean", "cls", "last" or "max"; empty for a reranker."""
+    normalize: _builtins.int
+    """Default of EmbedRequest.normalize."""
+    takes_instruction: _builtins.bool
+    """Whether a request may say what its texts are for."""
+    def __init__(
+        self,
+        *,
+        dimensions: _builtins.int = ...,
+        pooling: _builtins.str = ...,
+        normalize: _builtins.int = ...,
+        takes_instruction: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dimensions", b"dimensions", "normalize", b"normalize", "pooling", b"pooling", "takes_instruction", b"takes_instruction"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EncoderCard: _TypeAlias = EncoderCard  # noqa: Y015
 
 @_typing.final
 class InfillMarkers(_message.Message):

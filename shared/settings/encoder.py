@@ -33,8 +33,9 @@ def _request_timeout_s() -> Any:
 
 def _batch_tokens() -> Any:
     return setting(
-        8192,
-        "Tokens of one micro-batch, padding included; a longer text runs alone.",
+        0,
+        "Tokens of one micro-batch, padding included; a longer text runs alone. 0: what keeps the "
+        "device busy.",
         flags=("--embedding-batch-tokens",),
         env=("MLXCEL_EMBEDDING_BATCH_TOKENS",),
         unit="tokens",
@@ -101,7 +102,7 @@ class EmbedSettings:
         env=("MLXCEL_EMBD_NORMALIZE",),
     )
     batch_size: int = setting(
-        16,
+        32,
         "Texts of one micro-batch.",
         flags=("--embedding-batch-size",),
         env=("MLXCEL_EMBEDDING_BATCH_SIZE",),

@@ -106,13 +106,10 @@ def window_mask(lengths: mx.array, width: int, reach: int) -> mx.array:
     """
     places = mx.arange(width)
     distance = mx.abs(places[:, None] - places[None])
-    near = (distance <= reach) & (real_tokens(lengths, width)[:, None, None] | (distance == 0))
-    return near
+    return (distance <= reach) & (real_tokens(lengths, width)[:, None, None] | (distance == 0))
 
 
-def attend(
-    queries: mx.array, keys: mx.array, values: mx.array, mask: mx.array | None
-) -> mx.array:
+def attend(queries: mx.array, keys: mx.array, values: mx.array, mask: mx.array | None) -> mx.array:
     """Return scaled dot-product attention with its heads joined.
 
     Shape: three of [rows, heads, width, size] to [rows, width, heads · size].

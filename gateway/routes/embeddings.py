@@ -1,0 +1,144 @@
+"""POST of embeddings and rerank requests, in all their forms.
+
+Owns the line from body to answer: read, parse, find the worker, check against its model, call,
+render. Large bodies are read and written on a thread, so that the event loop serves streams
+meanwhile. Runs in the handler's task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeVar
+
+from aiohttp import web
+
+from gateway.body import read_body
+from gateway.context import CONTEXT, Context
+from gateway.dialects import embeddings, rerank
+from gateway.dialects.openai import errors
+from gateway.dialects.sampling import invalid
+from gateway.routes.route import Route
+from gateway.routes.text import parse_priority
+from gateway.unary_client import A, Method, Q
+from gateway.worker import UnaryWorker
+from shared.errors import ServiceError
+from shared.pb import embed_pb2 as pb
+from shared.pb import worker_pb2
+from shared.pb.embed_pb2_grpc import EmbedStub
+
+T = TypeVar("T")
+
+# A body this large takes a moment that would be seen in streams.
+_LARGE_BYTES: Final = 64 * 1024
+_UNSERVED: Final = {
+    "embed": "This server does not support embeddings. Start it with `--embeddings` and an "
+    "embedding checkpoint in -m, or with `--embedding-model <path>`.",
+    "rerank": "This server does not support reranking. Start it with `--reranking` and a reranker "
+    "in -m, or with `--reranker-model <path>`.",
+}
+_NAMES: Final = {"embed": "Embedding", "rerank": "Rerank"}
+
+
+def routes() -> list[Route]:
+    """Return the routes of this module."""
+    ranking = ("/v1/rerank", "/v1/reranking", "/rerank", "/reranking")
+    return [
+        Route("POST", "/v1/embeddings", embed, errors),
+        Route("POST", "/embeddings", embed_native, errors),
+        Route("POST", "/embedding", embed_native, errors),
+        *(Route("POST", path, rank, errors) for path in ranking),
+    ]
+
+
+async def embed(request: web.Request) -> web.Response:
+    """Answer with a vector per input, as OpenAI does."""
+    fields, card, reply = await _embed(request, is_native=False)
+    return await _answer(reply, embeddings.render(fields, card.name, reply))
+
+
+async def embed_native(request: web.Request) -> web.Response:
+    """Answer with a vector per input, as llama-server does."""
+    _, _, reply = await _embed(request, is_native=True)
+    return await _answer(reply, embeddings.render_native(reply))
+
+
+async def rank(request: web.Request) -> web.Response:
+    """Answer with the documents that suit a query best."""
+    context = request.app[CONTEXT]
+    data = await read_body(request, context.settings.max_body_bytes)
+    body = await _work(len(data), rerank.parse, data)
+    worker, card = _find(context, "rerank", body.fields.model)
+    message = await _work(len(data), rerank.build, body, card)
+    message.priority = parse_priority(request.headers.get("X-Priority", ""))
+    reply = await _call(context, worker, lambda channel: EmbedStub(channel).Rerank, message)
+    answer = rerank.render(body, card.name, reply)
+    context.metrics.note_inputs(reply.prompt_tokens)
+    return web.Response(body=answer, content_type="application/json")
+
+
+async def _embed(
+    request: web.Request, *, is_native: bool
+) -> tuple[embeddings.EmbeddingsBody, worker_pb2.ModelCard, pb.EmbedReply]:
+    """Return what a body asks for, of which model, and that model's answer."""
+    context = request.app[CONTEXT]
+    data = await read_body(request, context.settings.max_body_bytes)
+    fields = await _work(len(data), lambda: embeddings.parse(data, is_native=is_native))
+    worker, card = _find(context, "embed", fields.model)
+    message = await _work(len(data), embeddings.build, fields, card)
+    message.priority = parse_priority(request.headers.get("X-Priority", ""))
+    reply = await _call(context, worker, lambda channel: EmbedStub(channel).Embed, message)
+    context.metrics.note_inputs(reply.prompt_tokens)
+    return fields, card, reply
+
+
+def _find(
+    context: Context, kind: str, model: str | None
+) -> tuple[UnaryWorker, worker_pb2.ModelCard]:
+    """Return the worker a model's name means, and its card.
+
+    Raises:
+        ServiceError: there is none of the kind, none of the name, or it does not take requests.
+    """
+    workers = context.registry.of_kind(kind)
+    if not workers:
+        raise ServiceError("not_implemented", _UNSERVED[kind])
+    if model is None:
+        return workers[0], workers[0].require_ready()
+    for worker in workers:
+        if model in worker.names():
+            return worker, worker.require_ready()
+    # A worker that has never been ready may turn out to have the name.
+    for worker in workers:
+        if worker.card is None:
+            worker.require_ready()
+    served = ", ".join(worker.card.name for worker in workers if worker.card is not None)
+    raise invalid("model", f"must be {served}, which is what this server has for this")
+
+
+async def _call(context: Context, worker: UnaryWorker, method: Method[Q, A], message: Q) -> A:
+    """Return a worker's answer, its failures in the words of the reference."""
+    name = _NAMES[worker.entry.kind]
+    try:
+        return await worker.call(method, message, context.settings.timeout_s)
+    except ServiceError as failure:
+        if failure.code == "timeout":
+            text = f"{name} request timed out. Please try again later."
+            raise ServiceError("timeout", text) from None
+        if failure.code in ("engine_failed", "internal"):
+            reason = failure.message.removeprefix("inference ")
+            verb = "" if reason != failure.message else "failed: "
+            raise ServiceError(failure.code, f"{name.lower()} inference {verb}{reason}") from None
+        raise
+
+
+async def _work(size_bytes: int, work: Callable[..., T], *args: Any) -> T:
+    """Return what a function gives, on a thread if it has much to do."""
+    if size_bytes < _LARGE_BYTES:
+        return work(*args)
+    return await asyncio.to_thread(work, *args)
+
+
+async def _answer(reply: pb.EmbedReply, parts: Iterator[bytes]) -> web.Response:
+    body = await _work(len(reply.vectors), b"".join, parts)
+    return web.Response(body=body, content_type="application/json")

@@ -1,0 +1,58 @@
+"""An embed or rerank worker process: `python -m workers.embed --config FLEET --name NAME`.
+
+Both kinds are one program: the checkpoint is loaded with pooling for the one, with a head that
+scores for the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+from shared.config import ConfigError
+from shared.pb import embed_pb2_grpc
+from shared.settings import EmbedSettings, RerankSettings
+from workers import place as places
+from workers.embed import model
+from workers.embed.batcher import Work
+from workers.embed.service import EmbedService
+from workers.lane import Lane
+from workers.unary import UnaryProcess
+
+_SERVICE = "mlxcel.v1.Embed"
+_DEFAULT_SHARE = 0.1
+
+
+def check(settings: Any, folder: Path) -> None:  # noqa: ARG001 - the same for every kind
+    """Refuse settings that can't work before anything heavy starts.
+
+    Raises:
+        ConfigError: what is wrong.
+    """
+    for name in ("batch_size", "batch_tokens", "max_length", "queue_depth", "request_timeout_s"):
+        if getattr(settings, name) < 0:
+            raise ConfigError(f"{name}: must not be negative")
+    if isinstance(settings, EmbedSettings) and settings.embd_normalize < -2:
+        raise ConfigError("--embd-normalize: must be -1 or more")
+
+
+async def _serve(place: places.Place) -> int:
+    lane: Lane[model.EncoderModel, Work] = Lane(
+        lambda: model.load(place, process.device), place.settings.queue_depth
+    )
+    process = UnaryProcess(place, lane, _SERVICE, _DEFAULT_SHARE)
+    embed_pb2_grpc.add_EmbedServicer_to_server(EmbedService(lane), process.server)
+    return await process.run()
+
+
+def main() -> None:
+    """Run the process."""
+    kinds = {"embed": EmbedSettings, "rerank": RerankSettings}
+    place = places.take("workers.embed", kinds, sys.argv[1:], check)
+    places.leave(asyncio.run(_serve(place)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""The gRPC face of an embed or rerank worker.
+
+Owns the RPCs and the tokenizer thread. Runs on the event loop; what takes long goes to the
+tokenizer thread in small pieces, so that a call of thousands of texts lets others through, and
+what computes goes to the lane.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import grpc.aio
+import numpy as np
+
+from shared.errors import ServiceError
+from shared.pb import embed_pb2 as pb
+from shared.pb import embed_pb2_grpc
+from workers.embed import pooling
+from workers.embed.batcher import Work
+from workers.embed.instruction import write_instruction
+from workers.embed.model import EncoderModel
+from workers.embed.row import Row
+from workers.lane import Lane
+from workers.rim import rim
+from workers.unary import time_left_s
+
+Context = grpc.aio.ServicerContext
+Results = Any
+T = TypeVar("T")
+
+# Characters and texts of one piece of the tokenizer's work.
+_PIECE_CHARACTERS = 64 * 1024
+_PIECE_TEXTS = 256
+# Of one call, over all its rows: 64 MB of ids.
+_MAX_TOKENS = 16 * 1024 * 1024
+
+
+class EmbedService(embed_pb2_grpc.EmbedServicer):
+    """Serves one model."""
+
+    def __init__(self, lane: Lane[EncoderModel, Work]) -> None:
+        self._lane = lane
+        self._tokenizing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tokenizer")
+
+    @rim
+    async def Embed(self, request: pb.EmbedRequest, context: Context) -> pb.EmbedReply:
+        with self._lane.admit() as model:
+            if model.judge is not None:
+                raise ServiceError("not_supported", "This model scores documents only.")
+            rows = await self._read_items(model, request)
+            vectors = await self._run(request, rows, context)
+            norm = request.normalize if request.HasField("normalize") else model.norm
+            kept = request.dimensions if request.HasField("dimensions") else None
+            data, width = await self._off_loop(_pack, vectors, norm, kept)
+        return pb.EmbedReply(vectors=data, dimensions=width, prompt_tokens=_count(rows))
+
+    @rim
+    async def Rerank(self, request: pb.RerankRequest, context: Context) -> pb.RerankReply:
+        with self._lane.admit() as model:
+            judge = model.judge
+            if judge is None:
+                raise ServiceError("not_supported", "This model makes vectors only.")
+
+            def write(documents: Sequence[str]) -> list[Row]:
+                return judge.rows(request.query, documents, request.instruction)
+
+            extra = len(request.query)
+            rows = await self._in_pieces(write, request.documents, extra)
+            scores = await self._run(request, rows, context)
+        return pb.RerankReply(scores=scores[:, 0].tolist(), prompt_tokens=_count(rows))
+
+    # ---------------------------------------------------------------- innards
+
+    async def _read_items(self, model: EncoderModel, request: pb.EmbedRequest) -> list[Row]:
+        """Return a row per item, in order."""
+        tokenizer, family = model.tokenizer, model.family
+        texts = [item.text for item in request.items if item.HasField("text")]
+
+        def encode(piece: Sequence[str]) -> list[Row]:
+            written = [write_instruction(family, request.instruction, text) for text in piece]
+            return tokenizer.encode(written)
+
+        encoded = iter(await self._in_pieces(encode, texts, len(request.instruction)))
+        rows = [
+            next(encoded) if item.HasField("text") else tokenizer.take(item.tokens.ids)
+            for item in request.items
+        ]
+        _bound(rows)
+        return rows
+
+    async def _in_pieces(
+        self, encode: Callable[[Sequence[str]], list[Row]], texts: Sequence[str], extra: int
+    ) -> list[Row]:
+        """Return what the tokenizer thread makes of texts, a piece at a time.
+
+        Args:
+            extra: characters that are read again with each text.
+        """
+        rows: list[Row] = []
+        begin = 0
+        while begin < len(texts):
+            end, characters = begin, 0
+            while end < len(texts) and end - begin < _PIECE_TEXTS:
+                if characters >= _PIECE_CHARACTERS:
+                    break
+                characters += len(texts[end]) + extra
+                end += 1
+            rows += await self._off_loop(encode, texts[begin:end])
+            _bound(rows)
+            begin = end
+        return rows
+
+    async def _run(
+        self, request: pb.EmbedRequest | pb.RerankRequest, rows: Sequence[Row], context: Context
+    ) -> Results:
+        """Return what the model makes of rows.
+
+        Raises:
+            ServiceError: it gave no finite number, it failed, or time was up.
+        """
+        work = Work(rows, request.priority, request.arrival_ns, time_left_s(context))
+        results = await self._lane.run(work)
+        self._lane.counters.prefill_tokens += _count(rows)
+        if not np.isfinite(results).all():
+            raise ServiceError("internal", "inference returned an invalid numeric result")
+        return results
+
+    async def _off_loop(self, work: Callable[..., T], *args: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._tokenizing, work, *args)
+
+
+def _pack(vectors: pooling.Vectors, norm: int, kept: int | None) -> tuple[bytes, int]:
+    done = pooling.finish(vectors, norm, kept)
+    return np.ascontiguousarray(done, "<f4").tobytes(), done.shape[1]
+
+
+def _count(rows: Sequence[Row]) -> int:
+    return sum(map(len, rows))
+
+
+def _bound(rows: Sequence[Row]) -> None:
+    if _count(rows) > _MAX_TOKENS:
+        raise ServiceError(
+            "invalid_request", f"the request has more than {_MAX_TOKENS} tokens; send it in parts"
+        )
