@@ -200,7 +200,7 @@ async def test_the_openai_client_raises_what_it_should(client):
     with pytest.raises(openai.BadRequestError, match="non-empty message"):
         await client.chat.completions.create(model="fake", messages=[])
     with pytest.raises(openai.NotFoundError):
-        await client.embeddings.create(model="fake", input="x")
+        await client.batches.retrieve("batch_1")
     messages = [{"role": "user", "content": "[refuse=internal]"}]
     completions = client.with_options(max_retries=0).chat.completions
     with pytest.raises(openai.InternalServerError, match="script"):
