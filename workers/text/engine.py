@@ -227,9 +227,7 @@ class Engine:
         pace, scheduler = self._pace, self._scheduler
         if scheduler.prefilling:
             self._emit()
-        budget = scheduler.chunk_tokens(
-            pace.step_s, pace.prefill_tokens, decoding=bool(self._batch.rows)
-        )
+        budget = scheduler.chunk_tokens(pace.step_s, pace.prefill_tokens, self._batch.rows)
         allowed = budget
         while (turn := scheduler.turn(budget)) is not None:
             sequence, limit = turn

@@ -6,6 +6,7 @@ Measured, not configured: the same code runs on a laptop and on a Mac Studio. En
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 # Weight of the newest measurement.
 _SMOOTHING = 0.3
@@ -23,13 +24,18 @@ class Pace:
     A chunk takes some time whatever its size and more for every token; both are fitted to the
     chunks there were, the newer the weightier.
 
+    Args:
+        clock: seconds, monotonic.
+
     Attributes:
         step_s: seconds between the tokens of a stream, without prefill in between.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.step_s = 0.0
+        self._clock = clock
         self._last_s: float | None = None
+        self._prefilled_s = 0.0
         self._tokens = 0.0
         self._took_s = 0.0
         self._variance = 0.0
@@ -37,15 +43,15 @@ class Pace:
 
     def note_step(self) -> None:
         """Note that the tokens of a step have come."""
-        now = time.monotonic()
+        now = self._clock()
         if self._last_s is not None:
-            took_s = now - self._last_s
+            took_s = max(0.0, now - self._last_s - self._prefilled_s)
             self.step_s += _SMOOTHING * (took_s - self.step_s) if self.step_s else took_s
-        self._last_s = now
+        self._last_s, self._prefilled_s = now, 0.0
 
     def note_prefill(self, tokens: int, took_s: float) -> None:
-        """Note a prefill chunk; the step it lies in says nothing about decoding."""
-        self.pause()
+        """Note a prefill chunk; what it took is no part of the step it lies in."""
+        self._prefilled_s += took_s
         if not self._tokens:
             self._tokens, self._took_s = tokens, took_s
             return

@@ -22,6 +22,10 @@ _STALL_STEPS = 1.25
 # A prompt short enough to be fed whole in this many is: its first token would otherwise wait for
 # another step of everybody.
 _WHOLE_STALL_STEPS = 2.2
+# Prompts that came before any running stream had its first token may be fed whole within this
+# many: requests that come together would otherwise join one by one, and a batch that is not full
+# costs everybody. Long ones still wait for their chunks.
+_BURST_STALL_STEPS = 32.0
 _MIN_STALL_S = 0.004
 MIN_CHUNK_TOKENS = 8
 # Prompts that prefill at the same time take turns of at most this many tokens.
@@ -155,23 +159,30 @@ class Scheduler:
         return max(held, key=lambda sequence: sequence.rank)
 
     def chunk_tokens(
-        self, step_s: float, tokens_in: Callable[[float], int], *, decoding: bool
+        self, step_s: float, tokens_in: Callable[[float], int], decoding: list[Sequence]
     ) -> int:
         """Return how many prompt tokens this step may prefill.
 
         Args:
             step_s: what a decode step has been taking.
             tokens_in: how many tokens can be prefilled in so many seconds.
-            decoding: whether streams would have to wait for it.
+            decoding: the streams that have to wait for it.
         """
         if not decoding:
             return self._chunk_tokens
-        tokens = tokens_in(max(_MIN_STALL_S, _STALL_STEPS * step_s))
+
+        def within(steps: float) -> int:
+            return tokens_in(max(_MIN_STALL_S, steps * step_s))
+
         untouched = [s for s in self.prefilling if s.fed_tokens <= s.cached_tokens]
-        whole = min((len(s.feed) - s.fed_tokens for s in untouched), default=0)
-        if tokens < whole <= tokens_in(max(_MIN_STALL_S, _WHOLE_STALL_STEPS * step_s)):
-            tokens = whole
-        return max(MIN_CHUNK_TOKENS, min(self._chunk_tokens, tokens))
+        first_s = min(row.first_token_s for row in decoding)
+        together = sorted(_left(s) for s in untouched if s.queued_s <= first_s)
+        chosen = [
+            within(_STALL_STEPS),
+            _sum_within(together, within(_BURST_STALL_STEPS)),
+            _sum_within(sorted(map(_left, untouched))[:1], within(_WHOLE_STALL_STEPS)),
+        ]
+        return max(MIN_CHUNK_TOKENS, min(self._chunk_tokens, max(chosen)))
 
     def turn(self, budget_tokens: int) -> tuple[Sequence, int] | None:
         """Return the sequence to prefill next and how many tokens of it; None when none waits.
@@ -211,3 +222,17 @@ def _together(sequence: Sequence, held: list[Sequence]) -> bool:
     if sequence.suspect:
         return not held
     return not any(other.suspect for other in held)
+
+
+def _left(sequence: Sequence) -> int:
+    return len(sequence.feed) - sequence.fed_tokens
+
+
+def _sum_within(sizes: Iterable[int], limit: int) -> int:
+    """Return the sum of the leading sizes that together stay within a limit."""
+    total = 0
+    for size in sizes:
+        if total + size > limit:
+            break
+        total += size
+    return total

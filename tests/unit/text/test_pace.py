@@ -42,6 +42,27 @@ def test_chunks_settle_at_the_span_they_may_take():
     assert 0.2 <= took_s <= 0.3
 
 
+def test_a_step_is_measured_without_the_prefill_in_it():
+    now_s = [5.0]
+    pace = Pace(lambda: now_s[0])
+    for _ in range(3):
+        pace.note_step()
+        pace.note_prefill(40, 0.3)
+        now_s[0] += 0.3 + 0.1
+    assert abs(pace.step_s - 0.1) < 1e-9
+
+
+def test_an_idle_time_is_no_step():
+    now_s = [5.0]
+    pace = Pace(lambda: now_s[0])
+    for pause_s in (0.1, 0.1, 60.0):
+        pace.note_step()
+        now_s[0] += pause_s
+    pace.pause()
+    pace.note_step()
+    assert abs(pace.step_s - 0.1) < 1e-9
+
+
 @given(
     st.lists(st.tuples(st.integers(1, 100_000), st.floats(0, 1e4)), max_size=20),
     st.floats(0, 1e4),

@@ -340,30 +340,49 @@ def at(tokens_per_s):
     return lambda span_s: int(span_s * tokens_per_s)
 
 
+def running(clock, for_s=1.0):
+    """Return a stream that had its first token so long ago."""
+    sequence = make_waiting(VOCABULARY)
+    sequence.first_token_s = clock.now_s - for_s
+    return sequence
+
+
+def test_prompts_that_came_before_any_streams_first_token_are_fed_together(clock):
+    scheduler = make_scheduler(clock, slots=8)
+    for size in (40, 40, 40, 5000):
+        enqueue(scheduler, queued_s=clock.now_s - 2).prompt[:] = range(size)
+    scheduler.admit([])
+    for rows, tokens in (
+        ([running(clock, 1.0)], 120),
+        ([running(clock, 1.0), running(clock, 3.0)], 40),
+    ):
+        assert scheduler.chunk_tokens(0.1, at(200.0), rows) == tokens
+
+
 def test_a_chunk_is_whole_while_nobody_decodes(clock):
-    assert make_scheduler(clock).chunk_tokens(0.01, at(500.0), decoding=False) == 512
+    assert make_scheduler(clock).chunk_tokens(0.01, at(500.0), []) == 512
 
 
 def test_a_short_prompt_is_fed_whole_where_a_long_one_gets_a_chunk(clock):
     scheduler = make_scheduler(clock)
     enqueue(scheduler).prompt[:] = range(40)
     scheduler.admit([])
-    assert scheduler.chunk_tokens(0.1, at(200.0), decoding=True) == 40
+    assert scheduler.chunk_tokens(0.1, at(200.0), [running(clock)]) == 40
     long = enqueue(scheduler)
     long.prompt[:] = range(400)
     scheduler.prefilling.clear()
     scheduler.admit([])
-    assert scheduler.chunk_tokens(0.1, at(200.0), decoding=True) == 25
+    assert scheduler.chunk_tokens(0.1, at(200.0), [running(clock)]) == 25
     # Its last piece is a chunk like the others: streams have paused for it often enough.
     long.fed_tokens = len(long.feed) - 40
-    assert scheduler.chunk_tokens(0.1, at(200.0), decoding=True) == 25
+    assert scheduler.chunk_tokens(0.1, at(200.0), [running(clock)]) == 25
 
 
 def test_a_chunk_takes_little_more_than_a_step_while_others_decode(clock):
     scheduler = make_scheduler(clock)
     for step_s in (0.005, 0.02, 0.1):
         for tokens_per_s in (200.0, 1000.0, 5000.0):
-            tokens = scheduler.chunk_tokens(step_s, at(tokens_per_s), decoding=True)
+            tokens = scheduler.chunk_tokens(step_s, at(tokens_per_s), [running(clock)])
             assert MIN_CHUNK_TOKENS <= tokens <= 512
             assert tokens <= max(MIN_CHUNK_TOKENS, 1.5 * step_s * tokens_per_s)
 
@@ -371,8 +390,9 @@ def test_a_chunk_takes_little_more_than_a_step_while_others_decode(clock):
 @settings(max_examples=60)
 @given(st.floats(0, 1e4), st.floats(0, 1e9), st.integers(1, 4096))
 def test_a_chunk_is_bounded_whatever_was_measured(step_s, tokens_per_s, chunk_tokens):
-    scheduler = make_scheduler(Clock(), chunk_tokens=chunk_tokens)
-    tokens = scheduler.chunk_tokens(step_s, at(tokens_per_s), decoding=True)
+    clock = Clock()
+    scheduler = make_scheduler(clock, chunk_tokens=chunk_tokens)
+    tokens = scheduler.chunk_tokens(step_s, at(tokens_per_s), [running(clock)])
     assert 1 <= tokens <= max(MIN_CHUNK_TOKENS, chunk_tokens)
 
 
