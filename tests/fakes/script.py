@@ -6,6 +6,7 @@ the same worker serves a whole test and a worker in another process needs no rem
     tokens=N     end of sequence after N tokens (default 8)
     think=N      the first N tokens are a reasoning block
     tool=N       the last N tokens are the arguments of a tool call
+    calls=N      nothing but a call of the first tool, until there are N results of calls
     big          each token is a kilobyte of text
     hold=N       text is held back for N tokens at a time, ids are not
     prefill=N    steps before the first token
@@ -30,6 +31,7 @@ from typing import Final
 from shared.pb import text_pb2 as pb
 
 _DIRECTION: Final = re.compile(r"\[(\w+)(?:=([^\]]*))?\]")
+_ARGUMENTS: Final = ('{"', "round", '": ', "%d", ', "text": "a', ' \\"b\\" ü"', "}")
 _WORDS: Final = (" sea", " stone", " 바다", " light", " 🌊", " ö", " seven", "\n", ' "quoted"', ".")
 
 
@@ -64,6 +66,10 @@ class Script:
         self.prompt_tokens = max(1, len(text.split()))
         self.prefill_steps = self.number("prefill", 1)
         self.wanted = self.number("tokens", 8)
+        self.results = sum(message.role == "tool" for message in request.chat.messages)
+        self.calls = self.results < self.number("calls", 0)
+        if self.calls:
+            self.wanted = self.number("think", 0) + len(_ARGUMENTS)
         limit = request.max_tokens if request.HasField("max_tokens") else 4096
         self.length = min(self.wanted, limit)
         self.identity = f"{text}|{request.sampling.seed}"
@@ -97,7 +103,7 @@ class Script:
                 events.append(pb.Event(block_start=self._start(now)))
                 kind = now
             number = zlib.crc32(f"{self.identity}:{position}".encode())
-            text = _WORDS[number % len(_WORDS)] * (500 if "big" in self.directions else 1)
+            text = self._text(position, number)
             held += text
             last = position == self.length - 1
             if self.request.HasField("logprobs"):
@@ -115,10 +121,15 @@ class Script:
                 events += [pb.Event(block_stop=pb.BlockStop()), self._finished()]
             yield Token(number % 50_000, text, tuple(events))
 
+    def _text(self, position: int, number: int) -> str:
+        if self.calls and (place := position - self.number("think", 0)) >= 0:
+            return _ARGUMENTS[place].replace("%d", str(self.results + 1))
+        return _WORDS[number % len(_WORDS)] * (500 if "big" in self.directions else 1)
+
     def _kind(self, position: int) -> pb.BlockStart.Kind.ValueType:
         if position < self.number("think", 0):
             return pb.BlockStart.KIND_REASONING
-        if position >= self.length - self.number("tool", 0):
+        if self.calls or position >= self.length - self.number("tool", 0):
             return pb.BlockStart.KIND_TOOL_CALL
         return pb.BlockStart.KIND_ANSWER
 
@@ -126,7 +137,8 @@ class Script:
         if kind != pb.BlockStart.KIND_TOOL_CALL:
             return pb.BlockStart(kind=kind)
         call_id = f"call_{zlib.crc32(self.request.request_id.encode()):08x}"
-        return pb.BlockStart(kind=kind, tool_call_id=call_id, tool_name="look")
+        name = next((tool.name for tool in self.request.chat.tools), "look")
+        return pb.BlockStart(kind=kind, tool_call_id=call_id, tool_name=name)
 
     def _finished(self) -> pb.Event:
         finished = pb.Finished(

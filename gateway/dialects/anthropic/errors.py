@@ -47,6 +47,8 @@ FORMS: Final[Mapping[str, tuple[int, str]]] = {
 }
 # The clients repeat whatever has failed with 500 or more, unless they are told that it is no use.
 _PERMANENT: Final = {"not_implemented", "not_supported", "request_memory_budget_exceeded"}
+# Field at fault → what the clients branch on: they send the whole conversation then.
+_DETAILS: Final = {"thread": {"error_code": "thread_unsupported_request", "unsupported": []}}
 
 assert FORMS.keys() == CODES.keys()
 
@@ -54,6 +56,8 @@ assert FORMS.keys() == CODES.keys()
 def envelope(failure: ServiceError) -> dict[str, Any]:
     """Return the whole object that says what failed, before a stream and inside one."""
     fields = {"type": FORMS[failure.code][1], "message": _message(failure), **failure.details}
+    if failure.param in _DETAILS:
+        fields["details"] = _DETAILS[failure.param]
     return {"type": "error", "error": fields, "request_id": None}
 
 

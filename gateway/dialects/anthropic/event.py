@@ -24,7 +24,7 @@ _REASONING: Final = pb.BlockStart.KIND_REASONING
 _TOOL_CALL: Final = pb.BlockStart.KIND_TOOL_CALL
 _DELTAS: Final = {
     _ANSWER: b'{"type":"text_delta","text":',
-    _REASONING: b'{"type":"thinking_delta","thinking":',
+    _REASONING: b'{"type":"thinking_delta","estimated_tokens":null,"thinking":',
     _TOOL_CALL: b'{"type":"input_json_delta","partial_json":',
 }
 

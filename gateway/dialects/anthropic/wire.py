@@ -192,6 +192,7 @@ class MessagesBody(SamplingFields, kw_only=True):
     cache_prompt: bool | None = None
     # Looked at only to be refused: see REFUSED.
     compaction: Any = None
+    thread: Any = None
 
 
 # Known fields without effect here, and why that is right.
@@ -208,7 +209,6 @@ IGNORED: Final[Ignored] = {
     "mcp_servers": "this server connects to no other",
     "service_tier": "there is one tier",
     "speed": "there is one speed",
-    "thread": "nothing is kept of a message",
     "user_profile_id": "not evaluated",
     "workspace_id": "not evaluated",
 }
@@ -216,4 +216,5 @@ IGNORED: Final[Ignored] = {
 # Known fields that would change the answer and are not served.
 REFUSED: Final[Refused] = {
     "compaction": ((), "is not supported: ask for a summary in a message"),
+    "thread": ((), "is not supported: send the whole conversation, nothing is kept of it here"),
 }

@@ -79,6 +79,7 @@ IMAGE = {"type": "image", "source": {"type": "file", "file_id": "f"}}
         ),
         ({"output_format": {"type": "json_schema"}}, "output_format.schema"),
         ({"compaction": {"type": "x"}}, "compaction"),
+        ({"thread": {"type": "create"}}, "thread"),
     ],
 )
 def test_a_bad_field_is_named(fields, param):
