@@ -231,8 +231,9 @@ async def test_a_refusal_for_good_is_not_tried_again(house: House):
     await house.start()
     image = {"type": "image", "source": {"type": "url", "url": "http://127.0.0.1:1/x.png"}}
     async with connect(house, max_retries=2) as client:
-        with pytest.raises(anthropic.HTTPNotImplementedError, match="no image tower") as caught:
+        with pytest.raises(anthropic.APIStatusError, match="no image tower") as caught:
             await client.messages.create(**ask([image]))
+        assert caught.value.status_code == 501
         assert caught.value.response.request.headers["x-stainless-retry-count"] == "0"
         assert not house.worker.submitted
 
