@@ -1,0 +1,252 @@
+"""Workers that answer each call by themselves: bounds, time, losses, and the end of the server."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import struct
+
+import pytest
+
+from gateway.server import stop
+from shared.fleet import WorkerEntry
+from shared.pb import common_pb2 as common
+from shared.pb import worker_pb2
+from tests.contract.house import House, until
+from tests.fakes.embed_worker import FakeEmbedWorker
+
+EMBED, RERANK = "/v1/embeddings", "/v1/rerank"
+
+
+class Annex:
+    """A house with embed and rerank workers beside its text worker."""
+
+    def __init__(self, house: House) -> None:
+        self.house = house
+        self.workers: list[FakeEmbedWorker] = []
+
+    def add(self, kind: str = "embed", replicas: int = 1, **options) -> FakeEmbedWorker:
+        index = len(self.house._entries)
+        addresses = tuple(f"unix:{self.house._folder}/u{index}.{n}.sock" for n in range(replicas))
+        entry = WorkerEntry(index, kind, kind, "", replicas, 0.0, {})
+        self.house._entries.append((entry, addresses))
+        made = [FakeEmbedWorker(address, kind, **options) for address in addresses]
+        self.workers += made
+        return made[0]
+
+    async def start(self, *, wait: bool = True, **settings) -> None:
+        await asyncio.gather(*(worker.start() for worker in self.workers))
+        await self.house.start(wait=wait, **settings)
+
+    async def post(self, path: str = EMBED, headers=None, **body):
+        async with self.house.session.post(path, json=body, headers=headers) as reply:
+            return reply.status, await reply.json(), reply.headers
+
+    def ask(self, text: str) -> asyncio.Task:
+        """Post a text without waiting."""
+        return asyncio.create_task(self.post(input=text))
+
+    @property
+    def worker(self):
+        """The first embed worker, as the gateway sees it."""
+        return self.house.context.registry.of_kind("embed")[0]
+
+
+@pytest.fixture
+async def annex(house):
+    house.add_worker()
+    made = Annex(house)
+    try:
+        yield made
+    finally:
+        for worker in made.workers:
+            worker.release.set()
+        await house.stop()
+        await asyncio.gather(*(worker.stop() for worker in made.workers))
+
+
+def read_error(reply):
+    status, body, _ = reply
+    return status, body["error"]["type"], body["error"]["message"]
+
+
+async def test_a_call_is_answered_and_counted(annex):
+    worker = annex.add()
+    await annex.start()
+    status, body, _ = await annex.post(input=["ab", "abc"], headers={"X-Priority": "high"})
+    assert status == 200
+    assert [row["embedding"] for row in body["data"]] == [[2, 0, 0.5, 0.5], [3, 1, 0.5, 0.5]]
+    assert body["model"] == "fake-embed"
+    assert worker.seen[0].priority == common.PRIORITY_HIGH
+    assert worker.seen[0].arrival_ns > 0
+    counted = annex.house.context.metrics.counted
+    assert (counted.requests, counted.prompt_tokens, counted.completion_tokens) == (1, 7, 0)
+
+
+async def test_one_call_too_many_is_refused_and_the_next_after_the_burst_is_not(annex):
+    worker = annex.add(queue_limit=2)
+    await annex.start()
+    held = [annex.ask("[hold]") for _ in range(2)]
+    await until(lambda: len(worker.seen) == 2)
+    reply = await annex.post(input="x")
+    assert read_error(reply) == (
+        503,
+        "server_busy",
+        "All slots are busy. Please try again later.",
+    )
+    assert reply[2]["Retry-After"] == "1"
+    worker.release.set()
+    assert [status for status, _, _ in await asyncio.gather(*held)] == [200, 200]
+    assert (await annex.post(input="x"))[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "body", "name"),
+    [
+        ("embed", EMBED, {"input": "[hold]"}, "Embedding"),
+        ("rerank", RERANK, {"query": "[hold]", "documents": ["x"]}, "Rerank"),
+    ],
+)
+async def test_a_call_that_takes_too_long_is_told_so(annex, kind, path, body, name):
+    worker = annex.add(kind, call_timeout_ms=200)
+    await annex.start()
+    reply = await annex.post(path, **body)
+    sentence = f"{name} request timed out. Please try again later."
+    assert read_error(reply) == (504, "server_timeout", sentence)
+    await until(lambda: worker.cancelled == 1)
+
+
+async def test_a_call_whose_worker_dies_is_made_once_more_on_the_next_process(annex):
+    worker = annex.add()
+    await annex.start()
+    call = annex.ask("[die]")
+    await until(lambda: not worker.listening)
+    await worker.start()
+    status, body, _ = await call
+    assert status == 200, body
+    assert len(worker.seen) == 2
+
+
+async def test_a_call_that_loses_two_workers_is_a_503(annex):
+    worker = annex.add(lives=2)
+    await annex.start()
+    call = annex.ask("[die]")
+    await until(lambda: not worker.listening)
+    await worker.start()
+    assert read_error(await call)[:2] == (503, "server_error")
+    assert len(worker.seen) == 2
+
+
+async def test_a_worker_that_stays_away_is_a_503_and_at_once_for_the_next_call(annex):
+    worker = annex.add()
+    await annex.start(resume_timeout_s=1)
+    status, kind, message = read_error(await annex.ask("[die]"))
+    assert (status, kind) == (503, "server_error")
+    assert message == "The model worker did not come back in time."
+    assert read_error(await annex.post(input="x"))[:2] == (503, "server_error")
+    await worker.start()
+    await until(lambda: annex.worker.state == "ready")
+    assert (await annex.post(input="x"))[0] == 200
+
+
+async def test_a_model_that_fails_twice_is_a_500_in_the_words_of_the_reference(annex):
+    worker = annex.add()
+    await annex.start()
+    reply = await annex.post(input="[fail=engine_failed]")
+    assert read_error(reply) == (
+        500,
+        "server_error",
+        "embedding inference failed: as the script says",
+    )
+    assert len(worker.seen) == 2
+
+
+async def test_what_a_worker_refuses_is_not_asked_again(annex):
+    worker = annex.add()
+    await annex.start()
+    assert read_error(await annex.post(input="[fail=invalid_request]"))[0] == 400
+    assert len(worker.seen) == 1
+
+
+async def test_a_worker_that_loads_is_a_503_but_a_malformed_body_a_400(annex):
+    worker = annex.add()
+    worker.loading = True
+    await annex.start(wait=False)
+    assert read_error(await annex.post(input="x")) == (503, "server_busy", "Loading model")
+    assert read_error(await annex.post(input=5))[0] == 400
+    rows = (await annex.house.get("/health"))[1].get("workers", [])
+    assert all(row["model"] is None for row in rows if row["kind"] == "embed")
+
+
+async def test_calls_go_to_the_replica_with_fewer(annex):
+    annex.add(replicas=2)
+    await annex.start()
+    await until(lambda: all(replica.ready for replica in annex.worker.replicas))
+    held = [annex.ask("[hold]") for _ in range(4)]
+    await until(lambda: sum(len(worker.seen) for worker in annex.workers) == 4)
+    assert [len(worker.seen) for worker in annex.workers] == [2, 2]
+    for worker in annex.workers:
+        worker.release.set()
+    await asyncio.gather(*held)
+
+
+async def test_a_client_that_leaves_takes_its_call_out_of_the_worker(annex):
+    worker = annex.add()
+    await annex.start()
+    call = annex.ask("[hold]")
+    await until(lambda: len(worker.seen) == 1)
+    call.cancel()
+    await until(lambda: worker.cancelled == 1)
+    assert not any(replica.calls for replica in annex.worker.replicas)
+
+
+async def test_a_server_that_stops_tells_running_calls_so(annex):
+    worker = annex.add()
+    await annex.start()
+    call = annex.ask("[hold]")
+    await until(lambda: len(worker.seen) == 1)
+    runner, annex.house._runner = annex.house._runner, None
+    await stop([runner], annex.house.context)
+    assert read_error(await call) == (503, "server_error", "The server is shutting down.")
+
+
+async def test_a_reply_of_many_megabytes_passes(annex):
+    annex.add(encoder=worker_pb2.EncoderCard(dimensions=4096))
+    await annex.start()
+    status, body, _ = await annex.post(input=["x"] * 1000, encoding_format="base64")
+    assert status == 200
+    last = struct.unpack("<4096f", base64.b64decode(body["data"][-1]["embedding"]))
+    assert last == (1, 999, *[0.5] * 4094)
+
+
+async def test_names_choose_among_workers_and_unknown_ones_are_refused(annex):
+    annex.add(name="one")
+    annex.add(name="two")
+    await annex.start()
+    assert (await annex.post(input="x"))[1]["model"] == "one"
+    assert (await annex.post(input="x", model="two"))[1]["model"] == "two"
+    status, _, message = read_error(await annex.post(input="x", model="three"))
+    assert (status, message[:22]) == (400, "model must be one, two")
+    status, body = await annex.house.post("hi", model="two")
+    assert status == 400
+    assert "does not generate text" in body["error"]["message"]
+
+
+async def test_a_score_that_is_no_number_is_a_500(annex):
+    annex.add("rerank")
+    await annex.start()
+    reply = await annex.post(RERANK, query="[none]", documents=["x"])
+    sentence = "rerank inference returned an invalid numeric result"
+    assert read_error(reply) == (500, "server_error", sentence)
+
+
+async def test_a_burst_of_deaths_leaves_no_call_behind(annex):
+    worker = annex.add(lives=1, queue_limit=64)
+    await annex.start()
+    calls = [annex.ask(text) for text in ("[hold]", "[hold]", "[die]")]
+    await until(lambda: not worker.listening)
+    worker.release.set()
+    await worker.start()
+    replies = await asyncio.gather(*calls)
+    assert [status for status, _, _ in replies] == [200, 200, 200]
+    assert not any(replica.calls for replica in annex.worker.replicas)

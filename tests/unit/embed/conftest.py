@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from shared.fleet import WorkerEntry
+from shared.settings import WORKER_SETTINGS
+from tests import encoder_checkpoint
+from workers import runtime
+from workers.embed import model as models
+from workers.place import Place
+
+# The same examples at every run, and no limit on time: the machine may be busy.
+settings.register_profile("embed", derandomize=True, deadline=None)
+settings.load_profile("embed")
+
+
+@pytest.fixture(scope="session")
+def make_checkpoint(tmp_path_factory):
+    """Write a tiny checkpoint."""
+
+    def make(family, **options):
+        return encoder_checkpoint.build(tmp_path_factory.mktemp("m") / family, family, **options)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def load_model():
+    """Load a folder as the worker does."""
+
+    def load(folder, kind="embed", **options):
+        settings = dataclasses.replace(WORKER_SETTINGS[kind](), model=str(folder), **options)
+        place = Place(Path("/"), WorkerEntry(0, kind, kind, "", 1, 0.0, {}), settings, "")
+        return models.load(place, runtime.Device("CPU", 1 << 30, 512, full_precision=True))
+
+    return load

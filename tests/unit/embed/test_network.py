@@ -1,0 +1,116 @@
+"""Each family's vectors and scores equal a plain float64 forward of the same weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from shared.lifecycle import PermanentError
+from tests.encoder_checkpoint import CONFIGS
+from tests.encoder_reference import Reference
+from workers.embed import pooling
+
+# Around the windows of 8 and 16, the widths that rows are padded to, and the longest row.
+LENGTHS = (1, 2, 8, 9, 10, 16, 17, 18, 33, 127, 128, 129, 160)
+POOLINGS = {"bert": "mean", "xlm-roberta": "cls", "modernbert": "mean", "qwen3": "last"}
+CLASSIFIERS = ("bert", "xlm-roberta", "modernbert")
+
+
+def draw_rows(model, seed=0):
+    rng = np.random.default_rng(seed)
+    rows = [rng.integers(4, model.card.vocab_tokens, length).tolist() for length in LENGTHS]
+    return [model.tokenizer.take(row) for row in rows]
+
+
+@pytest.fixture(scope="session", params=CONFIGS)
+def pair(request, make_checkpoint, load_model):
+    """A model of a family, its reference, and how it pools."""
+    mode = POOLINGS.get(request.param, "max")
+    folder = make_checkpoint(request.param, pooling=mode)
+    return load_model(folder), Reference(folder), mode
+
+
+def vectors(model, rows):
+    return pooling.finish(model.forward(rows), 2, None)
+
+
+def test_vectors_alone_and_in_a_batch_equal_the_reference(pair):
+    model, reference, mode = pair
+    rows = draw_rows(model)
+    together = vectors(model, rows)
+    assert np.isfinite(together).all()
+    for row, in_batch in zip(rows, together, strict=True):
+        expected = reference.pooled(row.ids, mode)
+        alone = vectors(model, [row])[0]
+        assert in_batch @ expected >= 0.9999, len(row)
+        assert np.abs(in_batch - expected).max() < 1e-4, len(row)
+        assert np.abs(in_batch - alone).max() < 1e-4, len(row)
+
+
+def test_a_dense_layer_follows_the_pooling(make_checkpoint, load_model):
+    folder = make_checkpoint("gemma3_text", dense=True)
+    model = load_model(folder)
+    assert model.card.encoder.dimensions == 24
+    (row,) = draw_rows(model)[6:7]
+    layer = pooling.Dense(folder / "2_Dense")
+    hidden = Reference(folder).hidden(row.ids).mean(0)
+    expected = np.array(layer.weight, np.float64) @ hidden
+    assert vectors(model, [row])[0] @ (expected / np.linalg.norm(expected)) >= 0.9999
+
+
+@pytest.mark.parametrize("family", CLASSIFIERS)
+def test_a_cross_encoders_scores_equal_the_reference(family, make_checkpoint, load_model):
+    folder = make_checkpoint(family, reranks=True)
+    model, reference = load_model(folder, "rerank"), Reference(folder)
+    documents = ["river", "the water flows", "money " * 40, "of the deep bank " * 60]
+    rows = model.judge.rows("the bank of a river", documents, "")
+    assert (rows[0].types is not None) == (family == "bert")
+    assert max(map(len, rows)) <= model.tokenizer.longest
+    scores = model.forward(rows)[:, 0]
+    types = [None if row.types is None else row.types for row in rows]
+    expected = [reference.score(r.ids, t) for r, t in zip(rows, types, strict=True)]
+    assert scores == pytest.approx(expected, abs=1e-5)
+    assert len(set(np.round(expected, 3))) == len(expected)
+
+
+def test_a_generative_rerankers_scores_equal_the_reference(make_checkpoint, load_model):
+    folder = make_checkpoint("qwen3", reranks=True)
+    model, reference = load_model(folder, "rerank"), Reference(folder)
+    yes, no = (model.tokenizer.piece(word)[0] for word in ("yes", "no"))
+    rows = model.judge.rows("deep water", ["the river", "a bank " * 30], "find rivers")
+    scores = model.forward(rows)[:, 0]
+    expected = [reference.odds(row.ids, yes, no) for row in rows]
+    assert scores == pytest.approx(expected, abs=1e-5)
+
+
+def test_only_the_question_of_a_generative_reranker_is_cut(make_checkpoint, load_model):
+    folder = make_checkpoint("qwen3", reranks=True)
+    model = load_model(folder, "rerank", max_length=700)
+    short, long = model.judge.rows("deep water", ["the river", "a bank " * 2000], "")
+    assert len(long) == 700
+    assert long.ids[:50].tolist() == short.ids[:50].tolist()
+    assert long.ids[-40:].tolist() == short.ids[-40:].tolist()
+
+
+def test_a_head_with_several_labels_is_refused(make_checkpoint, load_model):
+    folder = make_checkpoint("bert", reranks=True, labels=3)
+    with pytest.raises(PermanentError, match="one label, and this checkpoint 3"):
+        load_model(folder, "rerank")
+
+
+def test_each_kind_of_worker_names_the_other_for_what_it_can_not_load(make_checkpoint, load_model):
+    with pytest.raises(PermanentError, match="--reranker-model"):
+        load_model(make_checkpoint("bert", reranks=True))
+    with pytest.raises(PermanentError, match="--embedding-model"):
+        load_model(make_checkpoint("bert"), "rerank")
+
+
+def test_a_checkpoint_without_a_weight_is_refused_by_its_name(make_checkpoint, load_model):
+    folder = make_checkpoint("bert")
+    (folder / "config.json").write_text(
+        (folder / "config.json")
+        .read_text()
+        .replace('"num_hidden_layers": 4', '"num_hidden_layers": 5')
+    )
+    with pytest.raises(PermanentError, match=r"16 parameters are missing.*encoder\.layer\.4"):
+        load_model(folder)

@@ -1,0 +1,78 @@
+"""Texts become rows that no input can make too long, empty, or wrong."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workers.embed.instruction import write_instruction, write_judgement
+
+
+@pytest.fixture(scope="session")
+def model(make_checkpoint, load_model):
+    return load_model(make_checkpoint("bert"))
+
+
+@pytest.fixture(scope="session")
+def tokenizer(model):
+    return model.tokenizer
+
+
+def test_a_long_text_is_cut_on_the_right_and_keeps_its_last_special_token(tokenizer):
+    (short,), (long,) = tokenizer.encode(["river"]), tokenizer.encode(["river " * 5000])
+    assert len(short) == 3
+    assert len(long) == tokenizer.longest == 160
+    assert (long.ids[0], long.ids[-1]) == (short.ids[0], short.ids[-1])
+
+
+def test_padding_and_truncation_of_the_file_are_not_used(tokenizer):
+    (row,) = tokenizer.encode(["river bank money water the of a flows"])
+    assert len(row) == 10
+
+
+def test_ids_are_taken_as_they_are_and_cut(tokenizer):
+    assert tokenizer.take([5, 6]).ids.tolist() == [5, 6]
+    assert len(tokenizer.take([5] * 999)) == 160
+
+
+@pytest.mark.parametrize("blank", [" " * 200_000, "\n" * 10_300])
+def test_what_follows_much_white_space_is_still_read(tokenizer, blank):
+    (row,) = tokenizer.encode([f"{blank}river"])
+    assert row.ids.tolist() == tokenizer.encode(["river"])[0].ids.tolist()
+
+
+def test_cutting_a_text_before_the_tokenizer_changes_no_token(tokenizer):
+    text = "the river flows deep " * 2000
+    whole = tokenizer._tokenizer.encode(text).ids
+    assert tokenizer.encode([text])[0].ids.tolist() == whole
+
+
+@given(st.text(st.characters(exclude_categories=("Cs",)), max_size=60))
+def test_any_text_becomes_a_row_the_model_can_take(model, text):
+    (row,) = model.tokenizer.encode([text])
+    assert 1 <= len(row) <= model.tokenizer.longest
+    assert 0 <= row.ids.min() <= row.ids.max() < model.card.vocab_tokens
+
+
+def test_of_a_pair_too_long_the_longer_text_is_cut(tokenizer):
+    query = "river bank"
+    (row,) = tokenizer.encode_pairs(query, ["water " * 999])
+    assert len(row) == 160
+    assert row.ids[1:3].tolist() == tokenizer.encode([query])[0].ids[1:3].tolist()
+    assert row.types.tolist() == [0] * 4 + [1] * 156
+
+
+def test_each_family_writes_an_instruction_its_own_way():
+    written = [
+        write_instruction(family, "find", "x") for family in ("qwen3", "gemma3_text", "bert")
+    ]
+    assert written == ["Instruct: find\nQuery:x", "task: find | query: x", "findx"]
+    assert write_instruction("qwen3", "", "x") == "x"
+
+
+def test_a_judgement_without_instruction_gets_the_model_cards():
+    assert write_judgement("  ", "q", "d") == (
+        "<Instruct>: Given a web search query, retrieve relevant passages that answer the query\n"
+        "<Query>: q\n<Document>: d"
+    )
