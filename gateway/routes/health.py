@@ -1,8 +1,8 @@
-"""GET /health: whether the default text worker takes requests, and how it is doing.
+"""GET /health: whether the default worker takes requests, and how it is doing.
 
-Owns the shape of the answer; every number in it comes from the registry. Describes the default
-text worker, and lists the others beside it. Runs on the gateway's event loop, asks nobody, and
-so answers also while workers are away.
+Owns the shape of the answer; every number in it comes from the registry. Describes the first text
+worker, in a fleet without one the first of any kind, and lists the others beside it. Runs on the
+gateway's event loop, asks nobody, and so answers also while workers are away.
 """
 
 from __future__ import annotations
@@ -26,15 +26,21 @@ def routes() -> list[Route]:
 async def get_health(request: web.Request) -> web.Response:
     """Answer 200 when a request would start now, else 503."""
     registry = request.app[CONTEXT].registry
-    status, report = describe(registry.default(), registry.workers)
+    of_text = any(isinstance(worker, TextWorker) for worker in registry.workers)
+    worker = registry.default() if of_text or not registry.workers else registry.workers[0]
+    status, report = describe(worker, registry.workers)
     return answer_json(report, status)
 
 
-def describe(worker: TextWorker, workers: Sequence[Worker]) -> tuple[int, dict[str, Any]]:
+def describe(worker: Worker, workers: Sequence[Worker]) -> tuple[int, dict[str, Any]]:
     """Return the status and the report."""
     card = worker.card
     if card is None or worker.state != "ready":
         return 503, {"status": "loading model", "tool_call_parser": None}
+    rows = [_row(each) for each in workers]
+    if not isinstance(worker, TextWorker):
+        report = {"status": "ok", "model": card.name, "context_size": card.context_tokens}
+        return 200, report | {"tool_call_parser": None, "workers": rows}
     ready = [replica for replica in worker.replicas if replica.ready]
     active = sum(replica.active for replica in ready)
     full = active >= sum(replica.slots for replica in ready)
@@ -49,7 +55,7 @@ def describe(worker: TextWorker, workers: Sequence[Worker]) -> tuple[int, dict[s
         "observability": _count(worker, active),
         "context_size": card.context_tokens,
         "tool_call_parser": "mlxcel" if card.tool_call_format else None,
-        "workers": [_row(each) for each in workers],
+        "workers": rows,
     }
     return (503 if full else 200), report
 

@@ -1,29 +1,110 @@
-"""GET /v1/models: what can be asked of this server. Runs on the gateway's event loop."""
+"""GET /v1/models: what can be asked of this server.
+
+Owns the shape of an entry: the reference's four keys, what llama-server's clients read beside
+them, and the list that Ollama's read. Runs on the gateway's event loop and asks nobody.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from aiohttp import web
 
 from gateway.context import CONTEXT
 from gateway.dialects.openai import errors
 from gateway.routes.route import Route, answer_json
+from shared.errors import ServiceError
+from shared.pb import worker_pb2
+
+# Kind of worker → what its model is called to be able to.
+_CAPABILITIES: Final[Mapping[str, str]] = {
+    "text": "completion",
+    "embed": "embedding",
+    "rerank": "rerank",
+}
 
 
 def routes() -> list[Route]:
     """Return the routes of this module."""
-    return [Route("GET", path, list_models, errors) for path in ("/v1/models", "/models")]
+    return [
+        *(Route("GET", path, list_models, errors) for path in ("/v1/models", "/models")),
+        # Names of the hub have a slash in them.
+        Route("GET", "/v1/models/{model:.+}", get_model, errors),
+    ]
 
 
 async def list_models(request: web.Request) -> web.Response:
     """List every model that has been ready; one whose worker restarts stays listed."""
-    models = [
-        {
-            "id": worker.card.name,
-            "object": "model",
-            "created": worker.card.created_unix_s,
-            "owned_by": "user",
-        }
-        for worker in request.app[CONTEXT].registry.workers
-        if worker.card is not None
-    ]
-    return answer_json({"object": "list", "data": models})
+    return answer_json(describe(_cards(request)))
+
+
+async def get_model(request: web.Request) -> web.Response:
+    """Answer the entry of one model, by its name or an alias."""
+    name = request.match_info["model"]
+    for card in _cards(request):
+        if name in (card.name, *card.aliases):
+            return answer_json(_entry(card))
+    raise ServiceError("model_not_found", f"The model '{name[:200]}' does not exist.", "model")
+
+
+def describe(cards: Sequence[worker_pb2.ModelCard]) -> dict[str, Any]:
+    """Return the report on models."""
+    return {
+        "object": "list",
+        "data": [_entry(card) for card in cards],
+        "models": [_ollama_entry(card) for card in cards],
+    }
+
+
+def _cards(request: web.Request) -> list[worker_pb2.ModelCard]:
+    workers = request.app[CONTEXT].registry.workers
+    return [worker.card for worker in workers if worker.card is not None]
+
+
+def _entry(card: worker_pb2.ModelCard) -> dict[str, Any]:
+    return {
+        "id": card.name,
+        "object": "model",
+        "created": card.created_unix_s,
+        "owned_by": "user",
+        "aliases": list(card.aliases),
+        "tags": [],
+        "capabilities": _capabilities(card),
+        "meta": {
+            "n_vocab": card.vocab_tokens,
+            "n_ctx": card.context_tokens,
+            "n_ctx_train": card.trained_context_tokens,
+            "n_params": card.parameters,
+            "size": card.weight_bytes,
+        },
+    }
+
+
+def _ollama_entry(card: worker_pb2.ModelCard) -> dict[str, Any]:
+    details = {
+        "parent_model": "",
+        "format": "mlx",
+        "family": card.model_type,
+        "families": [card.model_type],
+        "parameter_size": "",
+        "quantization_level": f"Q{card.quantization_bits}" if card.quantization_bits else "",
+    }
+    return {
+        "name": card.name,
+        "model": card.name,
+        "modified_at": "",
+        "size": "",
+        "digest": "",
+        "type": "model",
+        "description": "",
+        "tags": [],
+        "capabilities": _capabilities(card),
+        "parameters": "",
+        "details": details,
+    }
+
+
+def _capabilities(card: worker_pb2.ModelCard) -> list[str]:
+    capability = _CAPABILITIES.get(card.kind)
+    return [capability] if capability else []

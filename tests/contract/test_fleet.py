@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from tests import spec
 from tests.contract.house import House, until
 
 
@@ -67,13 +68,41 @@ async def test_all_models_are_listed(house: House):
     for path in ("/v1/models", "/models"):
         status, reply = await house.get(path)
         assert status == 200
-        assert reply == {
-            "object": "list",
-            "data": [
-                {"id": name, "object": "model", "created": 1_700_000_000, "owned_by": "user"}
-                for name in ("SmolLM2", "Qwen")
-            ],
+        assert reply["object"] == "list"
+        assert [entry["id"] for entry in reply["data"]] == ["SmolLM2", "Qwen"]
+        assert [entry["name"] for entry in reply["models"]] == ["SmolLM2", "Qwen"]
+        assert reply["data"][1] == {
+            "id": "Qwen",
+            "object": "model",
+            "created": 1_700_000_000,
+            "owned_by": "user",
+            "aliases": ["qwen3", "small"],
+            "tags": [],
+            "capabilities": ["completion"],
+            "meta": {"n_vocab": 0, "n_ctx": 4096, "n_ctx_train": 0, "n_params": 0, "size": 0},
         }
+        assert spec.complaints("openai", "ListModelsResponse", reply) == []
+
+
+async def test_one_model_is_found_by_name_or_alias(house: House):
+    house.add_worker("main", name="mlx-community/Qwen3-8B")
+    house.workers[0].card.aliases.append("qwen3")
+    await house.start()
+    for name in ("mlx-community/Qwen3-8B", "mlx-community%2FQwen3-8B", "qwen3"):
+        status, entry = await house.get(f"/v1/models/{name}")
+        assert (status, entry["id"]) == (200, "mlx-community/Qwen3-8B")
+        assert spec.complaints("openai", "Model", entry) == []
+    status, reply = await house.get("/v1/models/gpt-4o")
+    assert (status, reply["error"]["code"]) == (404, "model_not_found")
+
+
+@pytest.mark.parametrize("path", ["/", "/health", "/v1/health", "/v1/models", "/slots"])
+async def test_what_answers_get_answers_head_without_a_body(house: House, path):
+    await house.start()
+    async with house.session.head(path) as reply:
+        assert reply.status == 200
+        assert int(reply.headers["Content-Length"]) > 0
+        assert await reply.read() == b""
 
 
 async def test_one_worker_away_leaves_the_other_alone(house: House):
