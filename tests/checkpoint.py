@@ -26,7 +26,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 # Part of every folder's name: raise it whenever the files would come out differently.
-VERSION: Final = "1"
+VERSION: Final = "2"
 TOKENIZER_FILES: Final = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 
 _PLAIN: Final[dict[str, Any]] = {
@@ -43,9 +43,9 @@ _PLAIN: Final[dict[str, Any]] = {
 }
 
 # What each family is for: `llama` a plain KV cache; `bytes` the same over a vocabulary of bytes,
-# whose text is cut inside characters all the time; `quantised` 4-bit weights; `wide` heads of 64,
-# which MLX can quantise the keys and values of; `sliding` a window of 32 tokens beside full
-# attention; `recurrent` Mamba-2 state beside attention.
+# whose text is cut inside characters all the time, with the tokens for gaps; `quantised` 4-bit
+# weights; `wide` heads of 64, which MLX can quantise the keys and values of; `sliding` a window of
+# 32 tokens beside full attention; `recurrent` Mamba-2 state beside attention.
 FAMILIES: Final[dict[str, dict[str, Any]]] = {
     "llama": _PLAIN,
     "bytes": _PLAIN,
@@ -189,14 +189,15 @@ def _read_tokenizer(folder: Path) -> tuple[list[int], int, int]:
 
 
 def _write_byte_tokenizer(folder: Path) -> None:
-    """Write a tokenizer of 256 bytes and the two marks of ChatML."""
+    """Write a tokenizer of 256 bytes, the two marks of ChatML and the three of gaps."""
     marks = ["<|im_start|>", "<|im_end|>"]
+    gaps = ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"]
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     vocab = {token: index for index, token in enumerate([*marks, *alphabet])}
     tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens([AddedToken(mark, special=True) for mark in marks])
+    tokenizer.add_special_tokens([AddedToken(mark, special=True) for mark in [*marks, *gaps]])
     tokenizer.save(str(folder / "tokenizer.json"))
     config = {
         "tokenizer_class": "PreTrainedTokenizerFast",

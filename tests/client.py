@@ -80,8 +80,14 @@ class Client:
         self, prompt: str, *, headers: dict[str, str] | None = None, **fields: Any
     ) -> AsyncIterator[Any]:
         """Yield the chunks of a stream; the last is "[DONE]"."""
-        body = self.body(prompt, stream=True, **fields)
-        async with self.session.post(CHAT, json=body, headers=headers) as reply:
+        async for chunk in self.events(CHAT, self.body(prompt, stream=True, **fields), headers):
+            yield chunk
+
+    async def events(
+        self, path: str, body: dict[str, Any], headers: dict[str, str] | None = None
+    ) -> AsyncIterator[Any]:
+        """Yield the events of any stream of unnamed ones."""
+        async with self.session.post(path, json=body, headers=headers) as reply:
             assert reply.status == 200, await reply.text()
             async for line in reply.content:
                 if line.startswith(b"data: "):
@@ -180,7 +186,10 @@ def _join(messages: Sequence[dict[str, Any]]) -> str:
 
 
 def _has_text(chunk: Any) -> bool:
-    return any(c["delta"].get("content") for c in chunk["choices"]) if chunk != "[DONE]" else False
+    if chunk == "[DONE]":
+        return False
+    pieces = [choice.get("delta", {}) for choice in chunk.get("choices", ())] or [chunk]
+    return any(piece.get("content") or piece.get("text") for piece in pieces)
 
 
 @asynccontextmanager

@@ -95,6 +95,46 @@ async def test_logprobs_have_one_entry_per_token_in_both_modes(sync_client, asyn
     assert [entry.token for entry in streamed] == [entry.token for entry in entries]
 
 
+RAW = {"model": "llama", "prompt": make_prompt(2), "temperature": 0, "max_tokens": 24}
+
+
+async def test_raw_completions_give_one_text_in_both_modes(sync_client, async_client):
+    whole = sync_client.completions.create(**RAW, extra_body={"cache_prompt": False})
+    (choice,) = whole.choices
+    assert (choice.finish_reason, whole.usage.completion_tokens) == ("length", 24)
+    assert (whole.object, choice.logprobs) == ("text_completion", None)
+    options = {"include_usage": True}
+    opened = await async_client.completions.create(**RAW, stream=True, stream_options=options)
+    *chunks, last = [chunk async for chunk in opened]
+    assert "".join(chunk.choices[0].text for chunk in chunks) == choice.text
+    assert [c.choices[0].finish_reason for c in chunks] == [None] * (len(chunks) - 1) + ["length"]
+    assert (last.choices, last.usage.completion_tokens) == ([], 24)
+
+
+def test_raw_completions_have_their_own_form_of_logprobs(sync_client):
+    (choice,) = sync_client.completions.create(**RAW, logprobs=3).choices
+    found = choice.logprobs
+    assert "".join(found.tokens) == choice.text
+    assert len(found.tokens) == len(found.token_logprobs) == len(found.top_logprobs) == 24
+    for place, token, value, top in zip(
+        found.text_offset, found.tokens, found.token_logprobs, found.top_logprobs, strict=True
+    ):
+        assert choice.text[place:].startswith(token)
+        # Greedy: the sampled token is the likeliest.
+        assert (len(top), max(top.values())) == (3, value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [({"prompt": " "}, "prompt"), ({"logprobs": 6}, "logprobs"), ({"best_of": 2}, "best_of")],
+    ids=str,
+)
+def test_raw_completions_name_the_field_at_fault(sync_client, fields, param):
+    with pytest.raises(openai.BadRequestError) as caught:
+        sync_client.completions.create(**RAW | fields)
+    assert caught.value.param == param
+
+
 def test_models_are_listed(sync_client):
     assert [model.id for model in sync_client.models.list()] == list(FAMILIES)
 
