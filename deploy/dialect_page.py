@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from gateway.dialects.anthropic import wire as anthropic
+from gateway.dialects.llama import wire as llama
 from gateway.dialects.openai import wire as openai
 from gateway.dialects.openai.responses import wire as responses
 from gateway.dialects.unserved import Ignored, Refused
@@ -55,6 +56,12 @@ DIALECTS: Final = (
         ("/v1/messages", "/messages"),
         anthropic.IGNORED,
         anthropic.REFUSED,
+    ),
+    Dialect(
+        "Native completions and infills (llama-server)",
+        ("/completion", "/completions", "/infill"),
+        llama.IGNORED,
+        llama.REFUSED,
     ),
 )
 

@@ -11,6 +11,7 @@ import pytest
 
 from gateway.dialects.anthropic import messages
 from gateway.dialects.base import Stamp
+from gateway.dialects.llama import native
 from gateway.dialects.openai import chat, completions
 from shared.errors import CODES, ServiceError, to_message
 from shared.pb import text_pb2 as pb
@@ -70,6 +71,16 @@ def end_of_messages(stream: str) -> Any:
     return last["error"]
 
 
+def end_of_native(stream: str) -> Any:
+    """Return the error of a native stream: its last event, with a status for a code."""
+    *earlier, last = spec.read_events(stream)
+    assert all(not event["stop"] for event in earlier)
+    assert last.keys() == {"error"}
+    kinds = {(status, kind) for status, kind, _ in FORMS.values()}
+    assert (last["error"]["code"], last["error"]["type"]) in kinds
+    return last["error"]
+
+
 @dataclass(frozen=True)
 class Dialect:
     """How to ask in a dialect, and where its errors stand."""
@@ -90,6 +101,9 @@ DIALECTS = {
     "chat": Dialect(chat, "/v1/chat/completions", 1, "openai", end_of_chunks, say),
     "completions": Dialect(
         completions, "/v1/completions", 1, "openai", end_of_chunks, lambda text: {"prompt": text}
+    ),
+    "native": Dialect(
+        native, "/completion", 1, "openai", end_of_native, lambda text: {"prompt": text}
     ),
     "messages": Dialect(
         messages,
