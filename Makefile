@@ -18,7 +18,7 @@ export MLXCEL_PORT := $(PORT)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint perf proto docs clean python set-up set-up-dev
+.PHONY: help run test lint perf proto docs clean python set-up set-up-dev set-up-perf
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
@@ -39,7 +39,7 @@ lint: set-up-dev ## ruff and mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-perf: set-up-dev ## measure throughput and latency beside other servers
+perf: set-up-perf ## measure throughput and latency beside other servers
 	@$(BIN)/python -m deploy.starter text embed
 	$(BIN)/python -m deploy.openblas $(BIN)/python -m tests.perf $(ARGS)
 
@@ -54,6 +54,9 @@ clean: ## remove the environment and caches; models stay
 
 set-up: python
 	@$(PYTHON) -m deploy.bootstrap text embed
+
+set-up-perf: python
+	@$(PYTHON) -m deploy.bootstrap text embed dev perf
 
 set-up-dev: python
 	@$(PYTHON) -m deploy.bootstrap text embed dev

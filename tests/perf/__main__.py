@@ -13,18 +13,40 @@ import platform
 import signal
 import sys
 
-from tests.checkpoint import build, starter_folder
-from tests.perf import latency, soak, throughput
+from tests.checkpoint import ROOT, build, starter_folder
+from tests.perf import encoder, latency, soak, throughput
 from tests.perf.client import BrokenStreamError
 from tests.perf.contestant import StartError
 
-CASES = ("tiny", "starter", "settings", "ttft", "gap", "prefix", "soak")
+CASES = (
+    "tiny",
+    "starter",
+    "settings",
+    "ttft",
+    "gap",
+    "prefix",
+    "embed",
+    "clients",
+    "embed-long",
+    "soak",
+)
+# A thousand texts of each length take minutes.
+_ASKED_FOR = ("embed-long", "soak")
+
+SHORT_RUNS = (
+    (1, encoder.SHORT),
+    (32, encoder.SHORT),
+    (1000, encoder.SHORT),
+    (1, encoder.LONG),
+    (32, encoder.LONG),
+)
 
 
 async def main(arguments: argparse.Namespace) -> None:
     """Run the chosen cases in turn."""
     _unwind_on_signals()
     tiny, starter, rounds = build("llama"), starter_folder(), arguments.rounds
+    minilm = ROOT / "models" / "all-MiniLM-L6-v2"
     cases = {
         "tiny": lambda: throughput.measure("a tiny llama", tiny, (1, 8, 32), 256, rounds),
         "starter": lambda: throughput.measure(starter.name, starter, (1, 4, 8), 24, rounds),
@@ -32,11 +54,14 @@ async def main(arguments: argparse.Namespace) -> None:
         "ttft": lambda: latency.measure_ttft(starter, rounds + 2),
         "gap": lambda: latency.measure_gap(starter, 1500),
         "prefix": lambda: latency.measure_prefix(starter, 1000, rounds),
+        "embed": lambda: encoder.measure(minilm, SHORT_RUNS, rounds),
+        "clients": lambda: encoder.measure_clients(minilm, 256, rounds),
+        "embed-long": lambda: encoder.measure(minilm, ((1000, encoder.LONG),), 1),
         "soak": lambda: soak.measure(tiny, arguments.minutes),
     }
     load = f"load of others {os.getloadavg()[0]:.1f}"
     print(f"{platform.machine()}, {os.cpu_count()} processors, {platform.platform()}, {load}")
-    for name in arguments.case or [name for name in CASES if name != "soak"]:
+    for name in arguments.case or [name for name in CASES if name not in _ASKED_FOR]:
         await cases[name]()
 
 
@@ -50,7 +75,9 @@ def _unwind_on_signals() -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.perf", description=__doc__)
-    parser.add_argument("case", nargs="*", help=f"of {', '.join(CASES)}; without: all but soak")
+    parser.add_argument(
+        "case", nargs="*", help=f"of {', '.join(CASES)}; without: all but embed-long and soak"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="turns of each contestant")
     parser.add_argument("--minutes", type=float, default=10, help="length of the soak")
     arguments = parser.parse_args()

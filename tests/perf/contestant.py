@@ -63,11 +63,15 @@ class Bare:
         self, prompts: Sequence[str], max_tokens: int, settings: Mapping[str, Any] = GREEDY
     ) -> Load:
         """Run one row per prompt, all with the same sampler."""
-        assert self._process.stdin is not None
         job = {"prompts": prompts, "max_tokens": max_tokens, **settings}
-        self._process.stdin.write(json.dumps(job).encode() + b"\n")
-        answer = json.loads(await self.read_line(JOB_S))
+        answer = json.loads(await self.ask(json.dumps(job).encode()))
         return Load(answer["tokens"], answer["seconds"])
+
+    async def ask(self, line: bytes) -> bytes:
+        """Return the line that the process answers to a line."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(line + b"\n")
+        return await self.read_line(JOB_S)
 
     async def read_line(self, timeout_s: float) -> bytes:
         """Return the next line the process writes."""
@@ -101,8 +105,15 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 @contextlib.asynccontextmanager
 async def bare(model: Path) -> AsyncIterator[Bare]:
     """Start the bare loop over a model."""
+    async with open_bare(["-m", "tests.perf.bare", str(model)]) as loop:
+        yield loop
+
+
+@contextlib.asynccontextmanager
+async def open_bare(arguments: Sequence[str]) -> AsyncIterator[Bare]:
+    """Start a loop that answers lines, and wait for its first."""
     pipes = {"stdin": asyncio.subprocess.PIPE, "stdout": asyncio.subprocess.PIPE}
-    async with _process(["-m", "tests.perf.bare", str(model)], **pipes) as process:
+    async with _process(arguments, **pipes) as process:
         loop = Bare(process)
         await loop.read_line(START_S)
         yield loop

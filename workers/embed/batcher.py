@@ -124,7 +124,7 @@ def _give_back(work: Work, index: int) -> None:
 
 
 def bucket(length: int) -> int:
-    """Return the width that a length is padded to: a quarter more at most, beyond a few tokens.
+    """Return the width that a length is padded to: an eighth more at most, beyond a few tokens.
 
     Few widths let the device reuse its buffers.
     """
@@ -133,4 +133,4 @@ def bucket(length: int) -> int:
 
 
 def _step(length: int) -> int:
-    return max(8, 1 << max(0, (length - 1).bit_length() - 3))
+    return max(4, 1 << max(0, (length - 1).bit_length() - 4))

@@ -87,12 +87,12 @@ async def test_any_mix_is_served_once_within_the_limits(data):
 
 
 @pytest.mark.parametrize(
-    ("length", "width"), [(1, 8), (8, 8), (9, 16), (64, 64), (65, 80), (129, 160), (512, 512)]
+    ("length", "width"), [(1, 4), (8, 8), (9, 12), (64, 64), (65, 72), (129, 144), (512, 512)]
 )
 def test_lengths_are_padded_to_a_few_widths(length, width):
     assert bucket(length) == width
 
 
 @given(st.integers(1, 10_000))
-def test_no_width_is_a_quarter_more_than_the_length_but_for_the_shortest(length):
-    assert length <= bucket(length) <= max(length * 1.25, length + 7)
+def test_no_width_is_an_eighth_more_than_the_length_but_for_the_shortest(length):
+    assert length <= bucket(length) <= max(length * 1.125, length + 3)
