@@ -13,7 +13,13 @@ from typing import Any, Final
 from deploy import dialect_page, process
 from shared.config import Entry, entries
 from shared.fleet import load_fleet
-from shared.settings import WORKER_SETTINGS, GatewaySettings, SupervisorSettings, refused
+from shared.settings import (
+    WORKER_SETTINGS,
+    GatewaySettings,
+    LaunchSettings,
+    SupervisorSettings,
+    refused,
+)
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 # As the Procfile names them: from the checkout's own folder.
@@ -84,6 +90,7 @@ def render_page() -> str:
             for kind, group in WORKER_SETTINGS.items()
         },
         "Supervisor: `[supervisor]`": SupervisorSettings,
+        "Launcher: flags of `mlxcel-server` alone": LaunchSettings,
     }
     parts = [_PAGE_HEAD]
     for title, group in groups.items():

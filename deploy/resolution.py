@@ -19,9 +19,14 @@ import tomli_w
 from shared import model_folder
 from shared.config import ConfigError, entries, resolve
 from shared.fleet import Fleet, WorkerEntry, load_fleet
-from shared.settings import WORKER_SETTINGS, GatewaySettings, SupervisorSettings
+from shared.settings import WORKER_SETTINGS, GatewaySettings, LaunchSettings, SupervisorSettings
 
-GROUPS: Final = (GatewaySettings, *WORKER_SETTINGS.values(), SupervisorSettings)
+GROUPS: Final = (
+    GatewaySettings,
+    LaunchSettings,
+    *WORKER_SETTINGS.values(),
+    SupervisorSettings,
+)
 _PATHS: Final = frozenset(
     entry.name for group in GROUPS for entry in entries(group) if entry.declaration.is_path
 )
@@ -35,15 +40,51 @@ def choose(options: argparse.Namespace, environ: Mapping[str, str], default: Pat
     """
     if options.config is not None:
         return load_fleet(options.config)
-    kinds = [
-        kind
+    models: dict[str, str] = {
+        kind: resolve(group, options, environ, {}, kind).model
         for kind, group in WORKER_SETTINGS.items()
-        if resolve(group, options, environ, {}, kind).model
+    }
+    kind = _kind_of_text(models["text"], options, environ)
+    if kind != "text":
+        if models[kind]:
+            raise ConfigError(f"-m is a model of kind {kind}, and there is another of that kind")
+        return _serve_as(kind, models, options, environ)
+    return _make_fleet({kind: {} for kind, model in models.items() if model}) or load_fleet(default)
+
+
+def _kind_of_text(model: str, options: argparse.Namespace, environ: Mapping[str, str]) -> str:
+    """Return the kind of worker that -m is for."""
+    launch = resolve(LaunchSettings, options, environ, {}, "launcher")
+    if launch.embeddings and launch.reranking:
+        raise ConfigError("--embeddings and --reranking: a model is served as one of them")
+    wanted = "embed" if launch.embeddings else "rerank" if launch.reranking else ""
+    if wanted and not model:
+        raise ConfigError(f"--{'embeddings' if launch.embeddings else 'reranking'} needs -m MODEL")
+    return wanted or (model_folder.kind(Path(model).expanduser()) if model else "text")
+
+
+def _serve_as(
+    kind: str, models: Mapping[str, str], options: argparse.Namespace, environ: Mapping[str, str]
+) -> Fleet:
+    """Return a fleet in which the model of -m is of another kind than text."""
+    given: Any = resolve(WORKER_SETTINGS["text"], options, environ, {}, "text")
+    # They have been taken, and mean no text worker any more.
+    options.model = options.alias = None
+    tables: dict[str, dict[str, Any]] = {
+        other: {} for other, model in models.items() if model and other != "text"
+    }
+    fleet = _make_fleet({kind: {"model": given.model, "alias": list(given.alias)}, **tables})
+    assert fleet is not None
+    return fleet
+
+
+def _make_fleet(tables: Mapping[str, Mapping[str, Any]]) -> Fleet | None:
+    """Return a fleet with a worker for each kind; None without any."""
+    workers = [
+        WorkerEntry(index, kind, kind, "", 1, 0.0, table)
+        for index, (kind, table) in enumerate(tables.items())
     ]
-    if kinds:
-        workers = (WorkerEntry(i, kind, kind, "", 1, 0.0, {}) for i, kind in enumerate(kinds))
-        return Fleet(Path.cwd(), {}, {}, tuple(workers))
-    return load_fleet(default)
+    return Fleet(Path.cwd(), {}, {}, tuple(workers)) if workers else None
 
 
 def settle(fleet: Fleet, options: argparse.Namespace, environ: Mapping[str, str]) -> Fleet:

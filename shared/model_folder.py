@@ -5,9 +5,30 @@ Pure but for looking at the disk. Downloads and loads nothing.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from shared.lifecycle import PermanentError
+
+# Families that read and don't write.
+_ENCODERS = ("bert", "roberta", "xlm-roberta", "modernbert")
+
+
+def kind(path: Path) -> str:
+    """Return the kind of worker that a model is for, as far as its folder tells: text, if nothing.
+
+    Qwen3-Reranker looks like a model for text.
+    """
+    try:
+        config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+        names = [str(name) for name in config.get("architectures") or ()]
+        family = config.get("model_type")
+    except (OSError, ValueError, AttributeError, TypeError):
+        return "text"
+    if any(name.endswith("ForSequenceClassification") for name in names):
+        return "rerank"
+    pools = (path / "1_Pooling" / "config.json").is_file()
+    return "embed" if pools or family in _ENCODERS else "text"
 
 
 def find(model: str, folder: Path) -> Path | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from shared.settings.encoder import EmbedSettings, RerankSettings
 from shared.settings.gateway import GatewaySettings
+from shared.settings.launch import LaunchSettings
 from shared.settings.supervisor import SupervisorSettings
 from shared.settings.text import TextSettings
 
@@ -16,6 +17,7 @@ __all__ = [
     "WORKER_SETTINGS",
     "EmbedSettings",
     "GatewaySettings",
+    "LaunchSettings",
     "RerankSettings",
     "SupervisorSettings",
     "TextSettings",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from pathlib import Path
@@ -114,6 +115,53 @@ def test_a_flag_suits_the_one_worker_of_its_kind(settle):
 def test_a_flag_for_a_kind_of_worker_that_is_not_there_is_refused(settle):
     with pytest.raises(ConfigError, match="--pooling is for workers of kind embed"):
         settle("-m", "o/a", "--pooling", "cls")
+
+
+@pytest.fixture
+def encoder(tmp_path):
+    """A folder that looks like an embedding model."""
+    folder = tmp_path / "encoder"
+    folder.mkdir()
+    (folder / "config.json").write_text('{"model_type": "bert"}')
+    return folder
+
+
+def test_an_embedding_model_given_as_the_model_is_served_as_one(settle, encoder):
+    (worker,) = settle("-m", str(encoder), "-a", "x,y", "--pooling", "cls").workers
+    assert (worker.kind, worker.options["model"]) == ("embed", str(encoder))
+    assert (worker.options["alias"], worker.options["pooling"]) == (("x", "y"), "cls")
+
+
+def test_a_classifier_is_served_as_a_reranker(settle, encoder):
+    config = {"model_type": "bert", "architectures": ["BertForSequenceClassification"]}
+    (encoder / "config.json").write_text(json.dumps(config))
+    assert [worker.kind for worker in settle("-m", str(encoder)).workers] == ["rerank"]
+
+
+def test_flags_say_what_a_model_that_looks_like_text_is_served_as(settle, model):
+    kinds = [
+        [worker.kind for worker in settle("-m", str(model), *words).workers]
+        for words in (
+            (),
+            ("--embeddings",),
+            ("--rerank",),
+            ("--reranking", "--embedding-model", "o/b"),
+        )
+    ]
+    assert kinds == [["text"], ["embed"], ["rerank"], ["rerank", "embed"]]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--embeddings",),
+        ("--embeddings", "--reranking", "-m", "o/a"),
+        ("--embeddings", "-m", "o/a", "--embedding-model", "o/b"),
+    ],
+)
+def test_flags_that_do_not_go_together_are_refused(settle, words):
+    with pytest.raises(ConfigError):
+        settle(*words)
 
 
 def test_each_kind_of_model_makes_a_worker_of_its_own(settle):
