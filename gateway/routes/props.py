@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from aiohttp import web
 
-from gateway.context import CONTEXT
+from gateway.context import CONTEXT, Context
 from gateway.dialects.llama import errors, props
 from gateway.routes.route import Route, answer_json
 from shared.errors import ServiceError
@@ -32,7 +34,21 @@ async def get_props(request: web.Request) -> web.Response:
         "props": settings.props,
         "metrics": bool(settings.metrics or settings.metrics_port),
     }
-    return answer_json(props.describe(card, worker.slots, endpoints))
+    report = props.describe(card, worker.slots, endpoints)
+    return answer_json(report | {"capabilities": {"embedding": _describe_embedding(context)}})
+
+
+def _describe_embedding(context: Context) -> dict[str, Any] | None:
+    """Return what the first embedding model does; None without one that has been ready."""
+    cards = [worker.card for worker in context.registry.of_kind("embed")]
+    card = next((card for card in cards if card is not None), None)
+    return card and {
+        "model": card.name,
+        "dim": card.encoder.dimensions,
+        "pooling": card.encoder.pooling,
+        "embd_normalize": card.encoder.normalize,
+        "multi_vector": False,
+    }
 
 
 async def post_props(request: web.Request) -> web.Response:

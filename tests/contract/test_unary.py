@@ -232,6 +232,19 @@ async def test_names_choose_among_workers_and_unknown_ones_are_refused(annex):
     assert "does not generate text" in body["error"]["message"]
 
 
+async def test_properties_tell_of_the_embedding_model(annex):
+    annex.add(encoder=worker_pb2.EncoderCard(pooling="mean", normalize=2))
+    await annex.start()
+    _, report = await annex.house.get("/props")
+    assert report["capabilities"]["embedding"] == {
+        "model": "fake-embed",
+        "dim": 4,
+        "pooling": "mean",
+        "embd_normalize": 2,
+        "multi_vector": False,
+    }
+
+
 async def test_a_score_that_is_no_number_is_a_500(annex):
     annex.add("rerank")
     await annex.start()

