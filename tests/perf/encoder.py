@@ -130,6 +130,8 @@ async def measure(model: Path, counts: Sequence[tuple[int, int]], rounds: int) -
             speeds: dict[str, list[float]] = {name: [] for name in runs}
             for _ in range(rounds):
                 for name, run in runs.items():
+                    # Threads of the one before may spin for a while after their work.
+                    await asyncio.sleep(0.1)
                     speeds[name].append(count / await run(write_texts(count, words)))
             rows.append({"texts": count, "words": words, **_row(speeds)})
     show(f"Embeddings of {model.name}, texts/s (rounds: {rounds})", rows)
