@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from gateway.dialects.anthropic import messages
 from gateway.dialects.base import Stamp
 from gateway.dialects.llama import native
 from gateway.dialects.openai import chat, completions
+from gateway.dialects.openai.responses import dialect as responses
 from shared.errors import CODES, ServiceError, to_message
 from shared.pb import text_pb2 as pb
 from tests import spec
@@ -81,16 +82,35 @@ def end_of_native(stream: str) -> Any:
     return last["error"]
 
 
+def end_of_responses(stream: str) -> Any:
+    """Return the error of a response's events: one of its own, then the failed response."""
+    *earlier, error, last = spec.read_events(stream)
+    assert all(event["type"] not in ("error", "response.failed") for event in earlier)
+    assert (error["type"], last["type"]) == ("error", "response.failed")
+    assert last["response"]["status"] in ("failed", "cancelled")
+    numbers = [event["sequence_number"] for event in (*earlier, error, last)]
+    assert numbers == list(range(len(numbers)))
+    return error | {"type": error["code"]}
+
+
 @dataclass(frozen=True)
 class Dialect:
-    """How to ask in a dialect, and where its errors stand."""
+    """How to ask in a dialect, and where its errors stand.
+
+    Attributes:
+        column: of FORMS.
+        event: component of the specification; none for a dialect that nobody specifies.
+        told: what a stream calls errors, where that is not what an answer calls them.
+    """
 
     module: Any
     path: str
     column: int
     vendor: str
+    event: str | None
     end: Callable[[str], Any]
     ask: Callable[[str], dict[str, Any]]
+    told: Mapping[str, str] = field(default_factory=dict)
 
 
 def say(prompt: str) -> dict[str, Any]:
@@ -98,18 +118,48 @@ def say(prompt: str) -> dict[str, Any]:
 
 
 DIALECTS = {
-    "chat": Dialect(chat, "/v1/chat/completions", 1, "openai", end_of_chunks, say),
+    "chat": Dialect(
+        chat,
+        "/v1/chat/completions",
+        1,
+        "openai",
+        "CreateChatCompletionStreamResponse",
+        end_of_chunks,
+        say,
+    ),
     "completions": Dialect(
-        completions, "/v1/completions", 1, "openai", end_of_chunks, lambda text: {"prompt": text}
+        completions,
+        "/v1/completions",
+        1,
+        "openai",
+        "CreateCompletionResponse",
+        end_of_chunks,
+        lambda text: {"prompt": text},
+    ),
+    "responses": Dialect(
+        responses,
+        "/v1/responses",
+        1,
+        "openai",
+        "ResponseStreamEvent",
+        end_of_responses,
+        lambda text: {"input": text, "model": "fake"},
+        {
+            "context_length_exceeded": "context_length_exceeded",
+            "model_not_found": "model_not_found",
+            "server_busy": "server_overloaded",
+            "model_loading": "server_overloaded",
+        },
     ),
     "native": Dialect(
-        native, "/completion", 1, "openai", end_of_native, lambda text: {"prompt": text}
+        native, "/completion", 1, "openai", None, end_of_native, lambda text: {"prompt": text}
     ),
     "messages": Dialect(
         messages,
         "/v1/messages",
         2,
         "anthropic",
+        "MessageStreamEvent",
         end_of_messages,
         lambda text: say(text) | {"max_tokens": 64, "model": "fake"},
     ),
@@ -124,12 +174,20 @@ def dialect(request) -> Dialect:
 def check(dialect: Dialect, code: str, body: Any, message: str | None = None) -> None:
     """Check the whole body of an error."""
     assert spec.complaints(dialect.vendor, "ErrorResponse", body) == []
-    check_error(dialect, code, body["error"], message)
-
-
-def check_error(dialect: Dialect, code: str, error: Any, message: str | None = None) -> None:
+    error = body["error"]
     assert error["type"] == FORMS[code][dialect.column], code
     assert error["message"] if message is None else error["message"] == message
+
+
+def check_end(dialect: Dialect, code: str, stream: str, message: str) -> None:
+    """Check a whole stream that has failed."""
+    error = dialect.end(stream)
+    assert error["type"] == dialect.told.get(code, FORMS[code][dialect.column]), code
+    assert error["message"] == message
+    for event in spec.read_events(stream) if dialect.event else ():
+        is_error = dialect.vendor == "anthropic" and event["type"] == "error"
+        component = "ErrorResponse" if is_error else dialect.event
+        assert spec.complaints(dialect.vendor, component, event) == []
 
 
 def test_the_table_has_every_code():
@@ -161,7 +219,7 @@ def test_every_code_as_the_end_of_a_stream(dialect, code, started):
         ]
     failed = pb.Failed(error=to_message(ServiceError(code, "It failed.")))
     stream = b"".join(map(feed, [*items, pb.Event(failed=failed)])).decode()
-    check_error(dialect, code, dialect.end(stream), "It failed.")
+    check_end(dialect, code, stream, "It failed.")
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -182,8 +240,7 @@ async def test_what_fails_after_the_headers_is_told_in_the_stream(house: House, 
         asked = dialect.ask(f"[fail={code}]") | {"stream": True}
         async with house.session.post(dialect.path, json=asked) as reply:
             assert (reply.status, reply.content_type) == (200, "text/event-stream")
-            error = dialect.end(await reply.text())
-        check_error(dialect, code, error, "Failed as the script says.")
+            check_end(dialect, code, await reply.text(), "Failed as the script says.")
         async with house.session.post(dialect.path, json=asked | {"stream": False}) as reply:
             assert reply.status == FORMS[code][0]
             check(dialect, code, await reply.json(), "Failed as the script says.")

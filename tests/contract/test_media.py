@@ -16,9 +16,14 @@ def say(*parts) -> dict:
     return {"messages": [{"role": "user", "content": [{"type": "text", "text": "What?"}, *parts]}]}
 
 
+def turn(*parts) -> list[dict]:
+    return [{"role": "user", "content": [{"type": "input_text", "text": "What?"}, *parts]}]
+
+
 IMAGE = {"type": "image_url", "image_url": {"url": URL}}
 VIDEO = {"type": "video_url", "video_url": {"url": URL, "fps": 2.0}}
 AUDIO = {"type": "input_audio", "input_audio": {"data": URL, "format": "wav"}}
+SHOWN = {"type": "input_image", "image_url": URL, "detail": "auto"}
 PICTURE = {"type": "image", "source": {"type": "url", "url": URL}}
 RESULT = {"type": "tool_result", "tool_use_id": "t", "content": [PICTURE]}
 
@@ -31,6 +36,10 @@ ASKED = [
     (CHAT, say(AUDIO), "audio"),
     (f"{CHAT}/input_tokens", say(IMAGE), "image"),
     ("/apply-template", say(AUDIO), "audio"),
+    ("/v1/responses", {"model": "fake", "input": turn(SHOWN)}, "image"),
+    ("/v1/responses", {"model": "fake", "input": turn(VIDEO)}, "video"),
+    ("/v1/responses", {"model": "fake", "input": turn(AUDIO)}, "audio"),
+    ("/v1/responses/input_tokens", {"model": "fake", "input": turn(SHOWN)}, "image"),
     ("/v1/messages", say(PICTURE) | {"max_tokens": 9, "model": "fake"}, "image"),
     ("/v1/messages", say(RESULT) | {"max_tokens": 9, "model": "fake"}, "image"),
     ("/v1/messages/count_tokens", say(PICTURE) | {"model": "fake"}, "image"),

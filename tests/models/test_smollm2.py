@@ -7,20 +7,11 @@ import asyncio
 import openai
 import pytest
 
-from tests.checkpoint import starter_folder
 from tests.client import GREEDY, assert_same, connect, until
-from tests.server import serve_fleet
+from tests.models.conftest import NAME
 
-NAME = "SmolLM2-135M-Instruct"
 CAPITAL = [{"role": "user", "content": "What is the capital of France?"}]
 FIELDS = {"model": NAME, "messages": CAPITAL, "temperature": 0}
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    worker = {"name": "text", "model": str(starter_folder()), "alias": [NAME]}
-    with serve_fleet(tmp_path_factory.mktemp("s"), worker) as server:
-        yield server
 
 
 @pytest.fixture

@@ -1,0 +1,33 @@
+"""One server with the starter model, which all tests here share."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.checkpoint import starter_folder
+from tests.example import read_pages, read_reference, run_commands
+from tests.server import serve_fleet
+
+NAME = "SmolLM2-135M-Instruct"
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory):
+    """A server whose answers end after 48 tokens unless a request says otherwise."""
+    worker = {
+        "name": "text",
+        "model": str(starter_folder()),
+        "alias": [NAME],
+        "parallel": 8,
+        "predict": 48,
+    }
+    gateway = {"metrics": True}
+    with serve_fleet(tmp_path_factory.mktemp("s"), worker, gateway=gateway) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def outcomes(server):
+    """What every example got, of the reference and of the documentation, run together."""
+    commands = {e.place: e.text for e in read_pages() if e.is_command}
+    return run_commands(read_reference() | commands, server.url)

@@ -1,0 +1,34 @@
+"""Every example of the documentation does what it says."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.example import read_pages, run_python
+from tests.models.conftest import NAME
+
+EXAMPLES = {example.place: example for example in read_pages()}
+COMMANDS = [place for place, example in EXAMPLES.items() if example.is_command]
+PROGRAMS = [place for place, example in EXAMPLES.items() if example.language == "python"]
+
+
+def test_the_pages_have_examples():
+    assert COMMANDS and PROGRAMS
+
+
+@pytest.mark.parametrize("place", COMMANDS)
+def test_a_command_is_answered(outcomes, place):
+    outcome = outcomes[place]
+    assert outcome.status == EXAMPLES[place].expected_status, outcome.body
+    assert outcome.body
+
+
+@pytest.mark.parametrize("place", PROGRAMS)
+def test_a_program_prints_something(server, place):
+    assert run_python(EXAMPLES[place].text, server.url).strip()
+
+
+def test_the_pages_name_the_model_that_is_there():
+    named = [example for example in EXAMPLES.values() if '"model"' in example.text]
+    for example in named:
+        assert NAME in example.text, example.place
