@@ -42,6 +42,10 @@ EXCEPTIONS: Mapping[str, Mapping[str, tuple[Any, str]]] = {
             {"enum": [None, "error"]},
             "reference, streams of completions are like those of chat: null, or error",
         ),
+        "Response/properties/usage": (
+            {"const": None},
+            "examples in the specification itself: usage is null until the response has ended",
+        ),
     },
     "anthropic": {
         "MessageStreamEvent": (

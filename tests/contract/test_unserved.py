@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import aiohttp
 import pytest
 
@@ -188,13 +190,15 @@ async def test_text_routes_without_a_text_worker_name_what_is_served(kinds, said
     context = make_context(Start(GatewaySettings(), Keys((), ()), workers))
     runner = await listen(make_app(context), "127.0.0.1", 0)
     host, port = runner.addresses[0][:2]
-    async with aiohttp.ClientSession(f"http://{host}:{port}") as session:
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(context.registry.stop)
+        stack.push_async_callback(runner.cleanup)
+        session = await stack.enter_async_context(aiohttp.ClientSession(f"http://{host}:{port}"))
         for path, body in TEXT.items():
             async with session.post(path, json=body) as reply:
                 assert reply.status == 501, path
                 error = (await reply.json())["error"]
                 assert error["message"] == said
             async with session.post(path, data=b"{") as reply:
-                assert reply.status == 400, path
-    await runner.cleanup()
-    await context.registry.stop()
+                # Whether a model can fill gaps comes before what they are, by the reference.
+                assert reply.status == (501 if path == "/infill" else 400), path
