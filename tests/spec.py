@@ -42,7 +42,7 @@ EXCEPTIONS: Mapping[str, Mapping[str, tuple[Any, str]]] = {
             {"enum": [None, "error"]},
             "reference, streams of completions are like those of chat: null, or error",
         ),
-        "Response/properties/usage": (
+        "Response/allOf/2/properties/usage": (
             {"const": None},
             "examples in the specification itself: usage is null until the response has ended",
         ),
@@ -92,12 +92,16 @@ def _load(vendor: str) -> dict[str, Any]:
     """Return the components as JSON Schema, with the exceptions."""
     components = copy.deepcopy(_read(vendor))
     for place, (also, _) in EXCEPTIONS[vendor].items():
-        _allow(components, place.split("/"), also)
+        _allow(components, _steps(place), also)
     converted = {name: _convert(schema, name, components) for name, schema in components.items()}
     return {"components": {"schemas": converted}}
 
 
-def _allow(components: dict[str, Any], place: list[str], also: Any) -> None:
+def _steps(place: str) -> list[str | int]:
+    return [int(step) if step.isdigit() else step for step in place.split("/")]
+
+
+def _allow(components: dict[str, Any], place: list[str | int], also: Any) -> None:
     *way, last = place
     holder = functools.reduce(operator.getitem, way, components)
     choice = holder[last].get("oneOf") or holder[last].get("anyOf")
@@ -113,7 +117,7 @@ def needless() -> list[str]:
     for vendor, places in EXCEPTIONS.items():
         components = _read(vendor)
         for place, (also, _) in places.items():
-            bare = functools.reduce(operator.getitem, place.split("/"), components)
+            bare = functools.reduce(operator.getitem, _steps(place), components)
             schema = _convert(bare, place.partition("/")[0], components)
             known = {"components": {"schemas": components}} | schema
             if any(map(jsonschema.Draft202012Validator(known).is_valid, _examples(also))):
