@@ -37,6 +37,25 @@ def test_the_capital_of_france_is_paris(sync_client):
     assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
 
 
+def test_a_raw_prompt_is_continued(sync_client):
+    fields = {"model": NAME, "prompt": "The capital of France is", "temperature": 0}
+    (choice,) = sync_client.completions.create(**fields, max_tokens=2, logprobs=1).choices
+    assert choice.text.startswith(" Paris")
+    assert choice.logprobs.tokens[0] == " Paris"
+
+
+async def test_tokens_are_those_of_llama_server(server):
+    """Recorded from a llama-server with the same model."""
+    ids = [19556, 24488, 233, 15107, 235, 119, 321, 231, 10813, 235, 119, 321, 231, 10813, 235]
+    ids += [117, 905]
+    async with connect(server.url) as client:
+        body = {"content": "Hello ď 👩‍👩‍👧 world"}
+        async with client.session.post("/tokenize", json=body) as reply:
+            assert await reply.json() == {"tokens": ids}
+        async with client.session.post("/detokenize", json={"tokens": [1, 2, 3]}) as reply:
+            assert await reply.json() == {"content": "<|im_start|><|im_end|><repo_name>"}
+
+
 async def test_a_stream_gives_the_same_text_and_usage(sync_client, async_client):
     whole = sync_client.chat.completions.create(**FIELDS, max_tokens=12)
     options = {"include_usage": True}

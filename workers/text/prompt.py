@@ -147,13 +147,9 @@ class Prompter:
         # what a template gave.
         bos = self._tokenizer.bos_token
         begun = parse_special and bool(bos) and text.startswith(bos)
-        return list(
-            self._tokenizer.encode(
-                text,
-                add_special_tokens=add_special and not begun,
-                split_special_tokens=not parse_special,
-            )
-        )
+        options = {} if parse_special else {"split_special_tokens": True}
+        added = add_special and not begun
+        return list(self._tokenizer.encode(text, add_special_tokens=added, **options))
 
     def _beginning(self) -> list[int]:
         """Return what an empty text begins with: a model can't go on from no token at all."""

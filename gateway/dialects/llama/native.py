@@ -16,6 +16,7 @@ from gateway.dialects.base import Feed, Stamp
 from gateway.dialects.llama import answer, errors, wire
 from gateway.dialects.llama.parsed import NativeParsed, parse_native
 from gateway.dialects.llama.stream import NativeStream
+from gateway.dialects.llama.tokenization import MAX_PIECES
 from gateway.fold import Completion
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
@@ -26,7 +27,6 @@ KNOWN: Final = frozenset(wire.NativeBody.__struct_fields__) | wire.IGNORED.keys(
 error = errors.error
 
 _BODY: Final = msgspec.json.Decoder(wire.NativeBody)
-_UINT32_MAX: Final = 2**32 - 1
 
 
 def parse(body: bytes, stamp: Stamp) -> NativeParsed:
@@ -56,15 +56,14 @@ def _parse_prompt(prompt: str | list[int | str]) -> dict[str, Any]:
         return {"text": prompt}
     if not prompt:
         raise ServiceError("invalid_request", "prompt must not be an empty array", "prompt")
-    for index, item in enumerate(prompt):
-        if isinstance(item, int) and not 0 <= item <= _UINT32_MAX:
-            path = f"prompt[{index}]"
-            raise ServiceError("invalid_request", f"{path} is not a token id", path)
     ids = [item for item in prompt if isinstance(item, int)]
     if len(ids) == len(prompt):
         return {"tokens": pb.TokenIds(ids=ids)}
     if not ids:
         return {"text": _only(prompt)}
+    if len(prompt) > MAX_PIECES:
+        sentence = f"prompt mixes more than {MAX_PIECES} texts and token ids"
+        raise ServiceError("invalid_request", sentence, "prompt")
     pieces = [
         pb.TokenizePiece(id=item) if isinstance(item, int) else pb.TokenizePiece(text=item)
         for item in prompt

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from gateway.dialects.base import Parsed, Stamp
 from gateway.dialects.grammar import parse_gbnf, parse_schema
-from gateway.dialects.llama import wire
+from gateway.dialects.llama import setting, wire
 from gateway.dialects.sampling import (
     invalid,
     parse_budget,
@@ -22,6 +22,7 @@ from shared.pb import text_pb2 as pb
 
 _INT32_MAX: Final = 2**31 - 1
 _MAX_PROBS: Final = 100
+_MAX_FIELDS: Final = 256
 _TYPES: Final = {str: "string", int: "number", float: "number", list: "array", dict: "object"}
 
 
@@ -42,9 +43,9 @@ def parse_native(fields: wire.NativeBody, prompt: Mapping[str, Any], stamp: Stam
         ServiceError: `invalid_request`, naming the field.
     """
     refuse_unserved(fields, wire.REFUSED)
-    _check_stream(fields)
+    _check_answer(fields)
     _settle_limit(fields)
-    _settle_ranges(fields)
+    _settle_values(fields)
     request = pb.GenerateRequest(
         request_id=stamp.request_id,
         **prompt,
@@ -71,8 +72,14 @@ def parse_native(fields: wire.NativeBody, prompt: Mapping[str, Any], stamp: Stam
     )
 
 
-def _check_stream(fields: wire.NativeBody) -> None:
-    """Refuse stream options of the wrong type; those of the right one have no effect here."""
+def _check_answer(fields: wire.NativeBody) -> None:
+    """Refuse what can't be told or not be waited for.
+
+    Stream options of the right type have no effect here.
+    """
+    paths = fields.response_fields
+    if isinstance(paths, list) and len(paths) > _MAX_FIELDS:
+        raise invalid("response_fields", f"must not be more than {_MAX_FIELDS}")
     interval_s = fields.sse_ping_interval
     if interval_s is not None and (interval_s == 0 or interval_s < -1):
         raise invalid("sse_ping_interval", "must be a number of seconds, or -1 for never")
@@ -104,8 +111,10 @@ def _settle_limit(fields: wire.NativeBody) -> None:
     fields.n_predict = value or 1
 
 
-def _settle_ranges(fields: wire.NativeBody) -> None:
+def _settle_values(fields: wire.NativeBody) -> None:
     """Turn off, or put into their range, the values that OpenAI's routes refuse."""
+    if fields.seed in (-1, setting.RANDOM_SEED):
+        fields.seed = None
     if fields.typical_p is not None and not 0 < fields.typical_p < 1:
         fields.typical_p = 1.0
     if fields.top_n_sigma is not None:

@@ -6,35 +6,41 @@ dialect's policy on fields it does not serve; the documentation is printed from 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
 from gateway.dialects.sampling import SamplingFields
 from gateway.dialects.unserved import Ignored, Refused
 
+# Ids may be out of the vocabulary, but not out of what carries them.
+TokenId = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+AnyId = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
 
 class NativeBody(SamplingFields, kw_only=True):
     """The body of a native completion."""
 
-    prompt: str | list[int | str]
+    prompt: str | list[TokenId | str]
     model: str | None = None
     stream: bool | None = None
     stream_options: Any = None
-    sse_ping_interval: int | None = None
+    sse_ping_interval: Int32 | None = None
     cache_prompt: bool | None = None
     grammar: str | None = None
     json_schema: msgspec.Raw = msgspec.Raw(b"null")
-    n_probs: int | None = None
-    logprobs: int | None = None
+    n_probs: Int32 | None = None
+    logprobs: Int32 | None = None
     post_sampling_probs: bool | None = None
     return_tokens: bool | None = None
     return_progress: bool | None = None
     timings_per_token: bool | None = None
+    # An array of strings; anything else asks for everything.
     response_fields: Any = None
     # Told in generation_settings, and of no other effect: contexts are not shifted.
-    n_keep: int | None = None
-    n_discard: int | None = None
+    n_keep: Int32 | None = None
+    n_discard: Int32 | None = None
     # Looked at only to be refused: see REFUSED.
     n: Any = None
     n_cmpl: Any = None
@@ -82,7 +88,7 @@ class TokenizeBody(msgspec.Struct):
 class DetokenizeBody(msgspec.Struct):
     """The body of /detokenize."""
 
-    tokens: list[int] | None = None
+    tokens: list[AnyId] | None = None
     model: str | None = None
 
 

@@ -104,11 +104,23 @@ def test_a_thinking_budget_above_the_limit_is_refused():
         ("sse_ping_interval", 0),
         ("sse_ping_interval", -2),
         ("seed", -2),
+        ("response_fields", ["x"] * 257),
     ],
 )
 def test_what_is_not_served_is_refused_by_name(name, value):
     failure = refusal(lambda: parse(**{name: value}))
     assert (failure.param, failure.message.split()[0]) == (name, name)
+
+
+@pytest.mark.parametrize("seed", [None, -1, 2**64 - 1])
+def test_the_largest_seed_and_minus_one_are_random(seed):
+    assert parse(seed=seed).request.sampling.seed == STAMP.seed
+    assert parse(seed=2**64 - 2).request.sampling.seed == 2**64 - 2
+
+
+def test_a_prompt_may_mix_texts_and_ids_only_so_often():
+    assert refusal(lambda: parse(prompt=["a", *[1] * 2**18])).param == "prompt"
+    assert len(parse(prompt=[1] * 2**18).request.tokens.ids) == 2**18
 
 
 def test_a_grammar_and_a_schema_at_once_are_refused():

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.base import Stamp
 from gateway.dialects.llama import infill, native, tokenization, wire
+from gateway.fold import Completion
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 from tests.unit.gateway.drawing import answers, fail_at, refusal, values, whole
@@ -128,6 +130,31 @@ BODIES = (
 )
 def test_any_json_is_parsed_or_refused(parse_body, value):
     refuse_or_parse(parse_body, json.dumps(value).encode())
+
+
+@given(st.dictionaries(NAMES, values, max_size=4))
+def test_what_is_parsed_can_be_answered(fields):
+    body = {"input_prefix": "", "input_suffix": ""} | fields
+    try:
+        parsed = infill.parse(json.dumps(body).encode(), STAMP)
+    except ServiceError:
+        return
+    items = [pb.Accepted(), pb.Event(finished=pb.Finished())]
+    told = json.loads(native.body(parsed, "m", whole(items)))
+    assert told.get("stop", True) is True
+    assert b"".join(map(native.renderer(parsed, "m"), items)).startswith(b"data: {")
+
+
+@pytest.mark.parametrize("name", ["n_keep", "n_discard", "seed", "sse_ping_interval"])
+@pytest.mark.parametrize("value", [2**31, -(2**31) - 1, 2**64, 10**400])
+def test_numbers_too_large_to_tell_are_refused(name, value):
+    try:
+        parsed = parse(**{name: value})
+    except ServiceError as failure:
+        named = f"{failure.param} {failure.message}"
+    else:
+        named = native.body(parsed, "m", Completion()).decode()
+    assert name in named or "JSON" in named
 
 
 @given(NAMES, values)
