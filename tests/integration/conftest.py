@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests import checkpoint
+from tests.checkpoint import ROOT, starter_folder
 from tests.client import connect
 from tests.server import serve_fleet
 
@@ -60,6 +61,24 @@ def odd(make_folder):
     }
     workers = [{"name": name, "alias": [name], **more} for name, more in options.items()]
     with serve_fleet(make_folder(), *workers, gateway={"strict_model": True}) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def hermes(make_folder):
+    """A server whose models have a template with tools and thoughts, which SmolLM2's has not.
+
+    `smol`, the default, is SmolLM2: it spells `</think>` in three tokens and `<tool_call>` in
+    five; `tiny` a random llama.
+    """
+    template = str(ROOT / "tests" / "data" / "hermes.jinja")
+    common = {"chat_template_file": template, "parallel": 8}
+    with serve_fleet(
+        make_folder(),
+        {"name": "smol", "model": str(starter_folder()), "alias": ["smol"], **common},
+        {"name": "tiny", "model": str(checkpoint.build("llama")), "alias": ["tiny"], **common},
+        gateway={"json_object": True},
+    ) as server:
         yield server
 
 

@@ -1,7 +1,6 @@
 """Tools, thoughts and structured output over the official client, on real models.
 
-SmolLM2's own template knows no tools, so it is served with a Hermes-style one; its vocabulary
-spells `</think>` in three tokens and `<tool_call>` in five.
+The models of the `hermes` server, in whose template there are tools and thoughts.
 """
 
 from __future__ import annotations
@@ -15,13 +14,9 @@ import openai
 import pydantic
 import pytest
 
-from tests import checkpoint
-from tests.checkpoint import ROOT, starter_folder
 from tests.client import assert_same, connect, disturb
 from tests.prompt import make_prompt
-from tests.server import serve_fleet
 
-TEMPLATE = str(ROOT / "tests" / "data" / "hermes.jinja")
 WEATHER = {
     "type": "function",
     "function": {
@@ -50,21 +45,9 @@ class Animal(pydantic.BaseModel):
     legs: int = pydantic.Field(ge=0, le=9)
 
 
-@pytest.fixture(scope="module")
-def server(make_folder):
-    common = {"chat_template_file": TEMPLATE, "parallel": 8}
-    with serve_fleet(
-        make_folder(),
-        {"name": "smol", "model": str(starter_folder()), "alias": ["smol"], **common},
-        {"name": "tiny", "model": str(checkpoint.build("llama")), "alias": ["tiny"], **common},
-        gateway={"json_object": True},
-    ) as running:
-        yield running
-
-
 @pytest.fixture
-async def client(server):
-    async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="none") as made:
+async def client(hermes):
+    async with openai.AsyncOpenAI(base_url=f"{hermes.url}/v1", api_key="none") as made:
         yield made
 
 
@@ -246,8 +229,8 @@ GUIDED = (
 )
 
 
-async def test_guided_answers_outlive_the_death_of_their_worker(server):
-    async with connect(server.url, model="tiny", max_tokens=300, cache_prompt=False) as client:
+async def test_guided_answers_outlive_the_death_of_their_worker(hermes):
+    async with connect(hermes.url, model="tiny", max_tokens=300, cache_prompt=False) as client:
 
         def ask_all():
             return [client.ask_stream(make_prompt(n), **fields) for n, fields in enumerate(GUIDED)]
@@ -255,7 +238,7 @@ async def test_guided_answers_outlive_the_death_of_their_worker(server):
         undisturbed = await asyncio.gather(*ask_all())
         reasons = [answer.finish_reason for answer in undisturbed]
         assert reasons == ["stop", "stop", "tool_calls"]
-        assert_same(await disturb(client, ask_all(), [8], server.kill_worker), undisturbed)
+        assert_same(await disturb(client, ask_all(), [8], hermes.kill_worker), undisturbed)
 
 
 # ----------------------------------------------------------------- generated schemas

@@ -12,6 +12,7 @@ from tokenizers import Tokenizer
 
 from tests import checkpoint
 from tests.client import GREEDY, assert_same, connect, disturb, until
+from tests.message_stream import MessageReader
 from tests.prompt import MIX, make_prompt
 from tests.server import none_lives, serve_fleet, wait_for
 from tests.worker import link
@@ -90,6 +91,27 @@ async def test_raw_completions_are_those_of_an_undisturbed_run_too(server, clien
 
 def _without(event, names):
     return {name: value for name, value in event.items() if name not in names}
+
+
+async def test_messages_go_on_without_a_second_start(server, client):
+    client = client.having(model="llama", max_tokens=60, cache_prompt=False)
+
+    async def ask(number, fields):
+        reader = MessageReader()
+        body = client.body(make_prompt(number), stream=True, **fields)
+        async with client.session.post("/v1/messages", json=body) as reply:
+            async for data in reply.content.iter_any():
+                client.seen_chunks += data.count(b"event: content_block_delta")
+                reader.feed(data)
+        message = reader.close()
+        return message["content"], message["stop_reason"], message["usage"]
+
+    def ask_all():
+        return [ask(150 + n, fields) for n, fields in enumerate((GREEDY, {"seed": 1}))]
+
+    undisturbed = await asyncio.gather(*ask_all())
+    assert all(reason == "max_tokens" for _, reason, _ in undisturbed)
+    assert await disturb(client, ask_all(), [40], server.kill_worker) == undisturbed
 
 
 async def test_a_character_cut_by_a_death_is_whole_afterwards(server, client):

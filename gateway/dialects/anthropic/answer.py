@@ -63,9 +63,9 @@ def message(
     }
 
 
-def stop_reason(finished: pb.Finished, *, called: bool) -> str:
+def stop_reason(parsed: ParsedMessage, finished: pb.Finished, *, called: bool) -> str:
     """Return Anthropic's word. A limit outweighs calls: the last one may be cut short."""
-    if finished.reason in _LIMITS:
+    if parsed.warms or finished.reason in _LIMITS:
         return "max_tokens"
     if called:
         return "tool_use"

@@ -20,6 +20,7 @@ from gateway import body
 from gateway.dialects.anthropic import wire
 from gateway.dialects.anthropic.thought import recall
 from gateway.dialects.base import MediaRef
+from gateway.dialects.conversation import require_input
 from shared.errors import ServiceError
 from shared.pb import common_pb2 as common
 from shared.pb import text_pb2 as pb
@@ -111,12 +112,7 @@ class Conversation:
         if self._head:
             head = pb.Message(role="system", parts=[pb.Part(text="\n\n".join(self._head))])
             messages.insert(0, head)
-        if not any(map(_has_input, messages)):
-            raise ServiceError(
-                "invalid_request",
-                "Request must include at least one non-empty message content or media input.",
-                "messages",
-            )
+        require_input(messages, "messages")
         return messages
 
     def _add(self, message: wire.Message, path: str, *, is_past: bool) -> None:
@@ -259,15 +255,6 @@ def _document_text(block: wire.DocumentBlock) -> str:
         return block.source.data or ""
     name = f' "{block.title}"' if block.title else ""
     return f"[The document{name} is left out: only documents of plain text can be read here.]"
-
-
-def _has_input(message: pb.Message) -> bool:
-    return (
-        message.role == "tool"
-        or bool(message.tool_calls)
-        or bool(message.reasoning.strip())
-        or any(part.HasField("media") or part.text.strip() for part in message.parts)
-    )
 
 
 def continues(messages: Sequence[pb.Message]) -> bool:

@@ -127,9 +127,10 @@ class MessageStream:
         empty = b""
         if not self._blocks and not self._parsed.warms:
             empty = self._feed_block(pb.BlockStart(kind=_ANSWER)) + self._close()
+        reason = answer.stop_reason(self._parsed, finished, called=self._called)
         end = _event(
             "message_delta",
-            delta=answer.stop_fields(answer.stop_reason(finished, called=self._called), finished),
+            delta=answer.stop_fields(reason, finished),
             usage=answer.usage(answer.counts(self._parsed, finished)),
             context_management=None,
         )

@@ -23,7 +23,13 @@ from gateway.dialects.anthropic.tool import (
 )
 from gateway.dialects.base import Feed, Stamp
 from gateway.dialects.grammar import parse_schema
-from gateway.dialects.sampling import invalid, parse_max_tokens, parse_sampling, parse_stop
+from gateway.dialects.sampling import (
+    invalid,
+    parse_budget,
+    parse_max_tokens,
+    parse_sampling,
+    parse_stop,
+)
 from gateway.dialects.unserved import refuse_unserved
 from gateway.fold import Completion
 from shared.errors import ServiceError
@@ -91,7 +97,8 @@ def body(parsed: answer.ParsedMessage, model: str, completion: Completion) -> by
         content = [answer.block(pb.BlockStart(kind=pb.BlockStart.KIND_ANSWER))]
     finished = completion.finished
     called = any(block.start.kind == pb.BlockStart.KIND_TOOL_CALL for block in shown)
-    stop = answer.stop_fields(answer.stop_reason(finished, called=called), finished)
+    reason = answer.stop_reason(parsed, finished, called=called)
+    stop = answer.stop_fields(reason, finished)
     counts = answer.whole_usage(answer.counts(parsed, finished))
     return orjson.dumps(answer.message(parsed, model, content, stop, counts))
 
@@ -130,7 +137,9 @@ def _parse_grammar(fields: wire.MessagesBody) -> pb.Grammar | None:
 
 def _parse_reasoning(fields: wire.MessagesBody) -> pb.Reasoning:
     thinking, config = fields.thinking, fields.output_config
-    reasoning = pb.Reasoning(effort=config.effort if config is not None else None)
+    reasoning = pb.Reasoning(
+        budget_tokens=parse_budget(fields), effort=config.effort if config is not None else None
+    )
     if thinking is not None:
         reasoning.enabled = thinking.type != "disabled"
         if thinking.type == "enabled" and thinking.budget_tokens is not None:

@@ -14,10 +14,10 @@ import msgspec
 
 from gateway import body
 from gateway.dialects.anthropic import wire
+from gateway.dialects.conversation import check_tool_count
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 
-_MAX_TOOLS: Final = 128
 # Types of the tools with which Anthropic searches on its own side; nothing searches here.
 _SEARCH: Final = "tool_search_tool"
 
@@ -46,12 +46,7 @@ def parse_tools(raws: Sequence[msgspec.Raw], used: Container[str]) -> list[pb.To
     if not any((tool.type or "").startswith(_SEARCH) for tool in tools):
         loaded = [(i, t) for i, t in served if not t.defer_loading or t.name in used]
         served = loaded or served
-    if len(served) > _MAX_TOOLS:
-        raise ServiceError(
-            "invalid_request",
-            f"Too many tools: {len(served)}. Maximum allowed is {_MAX_TOOLS}.",
-            "tools",
-        )
+    check_tool_count(len(served))
     return [_parse_tool(tool, f"tools[{index}]") for index, tool in served]
 
 

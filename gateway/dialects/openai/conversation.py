@@ -7,19 +7,17 @@ here. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 
 from gateway import body
 from gateway.dialects.base import MediaRef, Stamp
+from gateway.dialects.conversation import check_tool_count, require_input
 from gateway.dialects.openai import wire
 from shared.errors import ServiceError
 from shared.pb import common_pb2 as common
 from shared.pb import text_pb2 as pb
-
-_MAX_TOOLS: Final = 128
 
 _ANY: Final = msgspec.json.Decoder(Any)
 _TOOL: Final = msgspec.json.Decoder(wire.Tool)
@@ -128,13 +126,6 @@ def parse_tools(raws: list[msgspec.Raw]) -> list[pb.Tool]:
     return [_parse_tool(raw, f"tools[{index}]") for index, raw in enumerate(raws)]
 
 
-def check_tool_count(count: int) -> None:
-    """Refuse more tools than the reference allows."""
-    if count > _MAX_TOOLS:
-        sentence = f"Too many tools: {count}. Maximum allowed is {_MAX_TOOLS}."
-        raise ServiceError("invalid_request", sentence, "tools")
-
-
 def _parse_tool(raw: msgspec.Raw, path: str) -> pb.Tool:
     tool = body.decode(_TOOL, raw, path)
     if not tool.function.name:
@@ -194,29 +185,6 @@ def _continues(fields: wire.ChatBody) -> bool:
             "invalid_request", "only a last message of the assistant can be continued", "messages"
         )
     return True
-
-
-def require_input(messages: Sequence[pb.Message], field: str) -> None:
-    """Refuse a conversation in which nobody says anything.
-
-    Raises:
-        ServiceError: naming `field`.
-    """
-    if not any(map(_has_input, messages)):
-        raise ServiceError(
-            "invalid_request",
-            "Request must include at least one non-empty message content or media input.",
-            field,
-        )
-
-
-def _has_input(message: pb.Message) -> bool:
-    return (
-        message.role == "tool"
-        or bool(message.tool_calls)
-        or bool(message.reasoning.strip())
-        or any(part.HasField("media") or part.text.strip() for part in message.parts)
-    )
 
 
 def _bad_choice(sentence: str) -> ServiceError:

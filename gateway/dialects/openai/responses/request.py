@@ -15,12 +15,12 @@ import orjson
 
 from gateway import body
 from gateway.dialects.base import MediaRef, Parsed, Policy, Stamp
+from gateway.dialects.conversation import require_input
 from gateway.dialects.grammar import parse_schema
 from gateway.dialects.openai.cache import parse_cache
 from gateway.dialects.openai.conversation import (
     parse_template_kwargs,
     parse_tool_choice,
-    require_input,
 )
 from gateway.dialects.openai.grammar import parse_grammar
 from gateway.dialects.openai.responses import wire

@@ -13,7 +13,7 @@ import msgspec
 import orjson
 
 from gateway import body
-from gateway.dialects.openai.conversation import check_tool_count
+from gateway.dialects.conversation import check_tool_count
 from gateway.dialects.openai.responses import wire
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
