@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
 
 import jsonschema
 import openai
 import pydantic
 import pytest
 
-from tests.client import assert_same, connect, disturb
+from tests.client import GREEDY, assert_same, connect, disturb
 from tests.prompt import make_prompt
+from tests.schema import check_answer, make_schemas, to_fields
 
 WEATHER = {
     "type": "function",
@@ -244,98 +244,45 @@ async def test_guided_answers_outlive_the_death_of_their_worker(hermes):
 # ----------------------------------------------------------------- generated schemas
 
 
-def make_schema(rng, depth=2):
-    """Return a random schema in which everything has an end."""
-    kinds = ["string", "integer", "boolean", "enum", "const", "null"]
-    kind = rng.choice(kinds + (["object", "array", "anyOf"] if depth else []))
-    if kind == "string":
-        return {"type": "string", "maxLength": rng.randint(1, 8)}
-    if kind == "integer":
-        low = rng.randint(-9, 9)
-        return {"type": "integer", "minimum": low, "maximum": low + rng.randint(0, 50)}
-    if kind in ("boolean", "null"):
-        return {"type": kind}
-    if kind == "enum":
-        return {"enum": rng.sample(["red", "green", 1, 2.5, None, True], 3)}
-    if kind == "const":
-        return {"const": rng.choice(["fixed", 7, [1, 2]])}
-    if kind == "array":
-        low = rng.randint(0, 2)
-        items = make_schema(rng, depth - 1)
-        return {"type": "array", "items": items, "minItems": low, "maxItems": low + 2}
-    if kind == "anyOf":
-        return {"anyOf": [make_schema(rng, depth - 1) for _ in range(2)]}
-    names = rng.sample(["a", "b", "name", "größe"], rng.randint(1, 3))
-    return {
-        "type": "object",
-        "properties": {name: make_schema(rng, depth - 1) for name in names},
-        "required": names[: rng.randint(0, len(names))],
-        "additionalProperties": False,
-    }
-
-
-async def answer(client, model, schema, index):
+async def answer(client, schema, index):
     """Return whether an answer finished; one that did must be valid."""
-    reply = await client.chat.completions.create(
-        model=model,
-        messages=[{"role": "user", "content": f"Give me an example, number {index}."}],
-        seed=index,
-        max_tokens=120,
-        response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": schema}},
-    )
-    if reply.choices[0].finish_reason != "stop":
-        return False
-    jsonschema.validate(json.loads(reply.choices[0].message.content), schema)
-    return True
+    prompt = f"Give me an example, number {index}."
+    status, reply = await client.post(prompt, seed=index, max_tokens=90, **to_fields(schema))
+    assert status == 200, reply
+    return check_answer(reply["choices"][0], schema)
 
 
-async def answer_all(client, model, count, seed):
-    rng = random.Random(seed)
-    schemas = [
-        {
-            "type": "object",
-            "properties": {"v": make_schema(rng)},
-            "required": ["v"],
-            "additionalProperties": False,
-        }
-        for _ in range(count)
-    ]
-    places = asyncio.Semaphore(8)
+async def answer_all(client, count, seed):
+    """Return the share of answers that finished."""
+    schemas = make_schemas(count, seed)
+    places = asyncio.Semaphore(16)
 
     async def one(index, schema):
         async with places:
-            return await answer(client, model, schema, index)
+            return await answer(client, schema, index)
 
-    return await asyncio.gather(*(one(i, schema) for i, schema in enumerate(schemas)))
-
-
-async def test_every_finished_answer_of_the_tiny_model_is_valid(client):
-    finished = await answer_all(client, "tiny", 200, seed=1)
-    assert sum(finished) >= 0.9 * len(finished)
+    finished = await asyncio.gather(*(one(i, schema) for i, schema in enumerate(schemas)))
+    return sum(finished) / count
 
 
-async def test_every_finished_answer_of_the_real_model_is_valid(client):
-    finished = await answer_all(client, "smol", 20, seed=2)
-    assert sum(finished) >= 0.9 * len(finished)
+@pytest.mark.parametrize(("model", "count"), [("tiny", 200), ("smol", 20)])
+async def test_every_finished_answer_is_valid_and_nearly_all_finish(hermes, model, count):
+    async with connect(hermes.url, model=model) as client:
+        assert await answer_all(client, count, seed=1) >= 0.9
 
 
-async def test_rows_with_and_without_a_grammar_share_a_batch(client):
-    async def plain(index):
-        reply = await client.chat.completions.create(
-            model="tiny",
-            messages=[{"role": "user", "content": f"Tell me {index}."}],
-            temperature=0,
-            max_tokens=40,
-        )
-        return reply.choices[0].message.content
+async def test_rows_with_and_without_a_grammar_share_a_batch(hermes):
+    (schema,) = make_schemas(1, seed=3)
+    async with connect(hermes.url, model="tiny", max_tokens=40) as client:
 
-    schema = {"type": "object", "properties": {"v": {"type": "string", "maxLength": 8}}}
-    schema |= {"required": ["v"], "additionalProperties": False}
-    alone = [await plain(index) for index in range(3)]
-    for turn in range(3):
-        mixed = await asyncio.gather(
-            *(plain(index) for index in range(3)),
-            *(answer(client, "tiny", schema, 10 * turn + index) for index in range(4)),
-        )
-        assert mixed[:3] == alone
-        assert all(mixed[3:])
+        def plain(index):
+            return client.ask(f"Tell me {index}.", **GREEDY, cache_prompt=False)
+
+        alone = [await plain(index) for index in range(3)]
+        for turn in range(3):
+            mixed = await asyncio.gather(
+                *(plain(index) for index in range(3)),
+                *(answer(client, schema, 10 * turn + index) for index in range(4)),
+            )
+            assert_same(mixed[:3], alone)
+            assert all(mixed[3:])

@@ -16,7 +16,7 @@ import sys
 import uvloop
 
 from tests.checkpoint import ROOT, build, starter_folder
-from tests.perf import encoder, latency, soak, throughput
+from tests.perf import encoder, latency, soak, structure, throughput
 from tests.perf.client import BrokenStreamError
 from tests.perf.contestant import StartError
 
@@ -30,6 +30,9 @@ CASES = (
     "embed",
     "clients",
     "embed-long",
+    "grammar",
+    "grammar-tiny",
+    "schemas",
     "soak",
 )
 # A thousand texts of each length take minutes.
@@ -56,6 +59,9 @@ async def main(arguments: argparse.Namespace) -> None:
         "ttft": lambda: latency.measure_ttft(starter, rounds + 2),
         "gap": lambda: latency.measure_gap(starter, 1500),
         "prefix": lambda: latency.measure_prefix(starter, 1000, rounds),
+        "grammar": lambda: structure.measure_cost(starter.name, starter, 48, rounds),
+        "grammar-tiny": lambda: structure.measure_cost("a tiny llama", tiny, 256, rounds),
+        "schemas": lambda: structure.measure_schemas(starter.name, starter, arguments.schemas, 1),
         "embed": lambda: encoder.measure(minilm, SHORT_RUNS, rounds),
         "clients": lambda: encoder.measure_clients(minilm, 256, rounds),
         "embed-long": lambda: encoder.measure(minilm, ((1000, encoder.LONG),), 1),
@@ -81,6 +87,7 @@ def _arguments() -> argparse.Namespace:
         "case", nargs="*", help=f"of {', '.join(CASES)}; without: all but embed-long and soak"
     )
     parser.add_argument("--rounds", type=int, default=3, help="turns of each contestant")
+    parser.add_argument("--schemas", type=int, default=200, help="how many to generate")
     parser.add_argument("--minutes", type=float, default=10, help="length of the soak")
     arguments = parser.parse_args()
     if unknown := set(arguments.case) - set(CASES):

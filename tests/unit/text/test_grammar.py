@@ -12,6 +12,7 @@ from transformers import AutoTokenizer
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 from tests.checkpoint import starter_folder
+from tests.unit.text import tiny_tokenizer
 from workers.text.grammar import GrammarCompiler, constrain, guide_logits
 from workers.text.guide import UNLIMITED, Guide
 from workers.text.reasoning import NoSplitter, Tags, TagSplitter
@@ -128,9 +129,10 @@ def test_gbnf_lark_and_regular_expressions_are_taken(compiler, tokenizer):
         assert not accepts(compiler, tokenizer, grammar, "maybe")
 
 
-def test_a_tokenizer_without_a_fast_backend_is_named():
-    with pytest.raises(ServiceError) as caught:
-        GrammarCompiler(object(), VOCAB, [EOS]).compile(schema(POINT))
+@pytest.mark.parametrize("other", [object(), tiny_tokenizer.metaspace(["a"], "always")])
+def test_a_tokenizer_whose_bytes_are_not_known_is_refused(other):
+    with pytest.raises(ServiceError, match="tokenizer backend not supported") as caught:
+        GrammarCompiler(other, 4, [EOS]).compile(schema(POINT))
     assert caught.value.code == "unsupported_tokenizer"
 
 

@@ -1,9 +1,15 @@
-"""Generated answers: calls, and the text around them, made to confuse a parser."""
+"""Generated answers: calls, and the text around them, made to confuse a parser.
+
+Each is a function of one drawn seed: an answer is made of some hundred choices, and drawing each of
+them took longer than all the parsing it is made for.
+"""
 
 from __future__ import annotations
 
-import functools
 import json
+import math
+import random
+import struct
 from dataclasses import dataclass
 
 from hypothesis import strategies as st
@@ -19,9 +25,12 @@ FRAGMENTS = sorted(
 )
 
 fragments = st.sampled_from(FRAGMENTS)
-strings = st.lists(fragments | st.text(max_size=3), max_size=4).map("".join)
-identifiers = st.from_regex(r"[a-z][a-z0-9_]{0,6}", fullmatch=True)
-function_names = st.from_regex(r"[A-Za-z][A-Za-z0-9_-]{0,8}", fullmatch=True)
+SEEDS = st.integers(0, 2**64 - 1)
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+NAME = LETTERS + LETTERS.upper() + "0123456789_-"
+# The code points of one script or kind each; half surrogate pairs are no text.
+BLOCKS = ((0, 0x7F), (0x80, 0x24F), (0x300, 0xD7FF), (0xE000, 0xFFFF), (0x10000, 0x10FFFF))
+SCALARS = (None, True, False, 0, -1, 7, 2**53 + 1, -(2**70), 0.5, -0.0, 1e-7, 1e22, 5e-324)
 
 # How JSON may be spelt.
 STYLES = (
@@ -87,24 +96,23 @@ def declare(arguments):
     return {"type": "object", "properties": properties}
 
 
-@st.composite
-def answers(draw, writer):
-    """Draw an answer that a writer's format can express."""
-    size = draw(st.integers(1, 1 if writer.single else 3))
-    calls = draw(_calls(writer, size))
-    texts = draw(_texts(writer, size + 1))
-    return Answer(
-        before=texts[0] if "before" in writer.places else "",
-        calls=tuple(calls),
-        gaps=tuple(texts[1:-1]) if "between" in writer.places else ("",) * (size - 1),
-        after=texts[-1] if "after" in writer.places else "",
-    )
+def answers(writer):
+    """Return a strategy of answers that a writer's format can express."""
+    return SEEDS.map(lambda seed: _Maker(random.Random(seed), writer).answer())
 
 
 def soups(form):
     """Return a strategy of texts made of a format's marks and of what stands between them."""
-    words = st.sampled_from([*form.markers, *FRAGMENTS, "f", '{"name": "f", "arguments": {'])
-    return st.lists(words | st.text(max_size=2), max_size=12).map("".join)
+    words = [*form.markers, *FRAGMENTS, "f", '{"name": "f", "arguments": {']
+
+    def make(seed):
+        rng = random.Random(seed)
+        return "".join(
+            rng.choice(words) if rng.randrange(4) else _letters(rng)
+            for _ in range(rng.randint(0, 12))
+        )
+
+    return SEEDS.map(make)
 
 
 @st.composite
@@ -117,41 +125,82 @@ def damages(draw, text):
     return text
 
 
-# Strategies are made once: making them takes longer than drawing from them.
-@functools.cache
-def _calls(writer, size):
-    call = st.builds(_write, function_names, _arguments(writer), st.sampled_from(STYLES))
-    return st.lists(call, min_size=size, max_size=size, unique_by=lambda call: call.name)
+class _Maker:
+    """Makes one answer of a writer."""
+
+    def __init__(self, rng, writer):
+        self._rng = rng
+        self._writer = writer
+
+    def answer(self):
+        writer, rng = self._writer, self._rng
+        names = {self._name() for _ in range(1 if writer.single else rng.randint(1, 3))}
+        calls = tuple(self._call(name) for name in sorted(names))
+        texts = [_without(self._free(), writer.avoided) for _ in range(len(calls) + 1)]
+        return Answer(
+            before=texts[0] if "before" in writer.places else "",
+            calls=calls,
+            gaps=tuple(text if "between" in writer.places else "" for text in texts[1:-1]),
+            after=texts[-1] if "after" in writer.places else "",
+        )
+
+    def _name(self):
+        return self._rng.choice(LETTERS) + self._word(NAME, 8)
+
+    def _word(self, letters, most):
+        return "".join(self._rng.choices(letters, k=self._rng.randint(0, most)))
+
+    def _free(self):
+        """Return a text to stand around calls."""
+        return self._rng.choice(("", "\n", self._string(), self._string()))
+
+    def _call(self, name):
+        arguments = {}
+        for _ in range(self._rng.randint(0, 3)):
+            value = self._value(3)
+            while self._writer.accepts is not None and not self._writer.accepts(value):
+                value = self._value(3)
+            arguments[self._key()] = value
+        return WrittenCall(name, arguments, json.dumps(arguments, **self._rng.choice(STYLES)))
+
+    def _key(self):
+        if self._writer.plain_keys:
+            return self._rng.choice(LETTERS) + self._word(f"{LETTERS}0123456789_", 6)
+        return self._text()
+
+    def _value(self, depth):
+        """Return a value of up to so many levels."""
+        kind = self._rng.randrange(8 if depth else 6)
+        if kind == 7:
+            return [self._value(depth - 1) for _ in range(self._rng.randint(0, 2))]
+        if kind == 6:
+            items = range(self._rng.randint(0, 2))
+            return {self._text(): self._value(depth - 1) for _ in items}
+        return self._text() if kind > 2 else self._scalar()
+
+    def _scalar(self):
+        if self._rng.randrange(3):
+            return self._rng.choice(SCALARS)
+        (number,) = struct.unpack("<d", self._rng.randbytes(8))
+        return number if math.isfinite(number) else self._rng.randint(-(10**6), 10**6)
+
+    def _text(self):
+        """Return a string that the format can say."""
+        return _without(self._string(), self._writer.forbidden)
+
+    def _string(self):
+        return "".join(
+            self._rng.choice(FRAGMENTS) if self._rng.randrange(3) else _letters(self._rng)
+            for _ in range(self._rng.randint(0, 4))
+        )
 
 
-def _write(name, arguments, style):
-    return WrittenCall(name, arguments, json.dumps(arguments, **style))
+def _letters(rng):
+    """Return up to three characters of any kind."""
+    return "".join(chr(rng.randint(*rng.choice(BLOCKS))) for _ in range(rng.randint(0, 3)))
 
 
-def _arguments(writer):
-    texts = strings.map(_without(writer.forbidden))
-    numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
-    values = st.recursive(
-        st.none() | st.booleans() | numbers | texts,
-        lambda inner: st.lists(inner, max_size=2) | st.dictionaries(texts, inner, max_size=2),
-        max_leaves=4,
-    )
-    if writer.accepts is not None:
-        values = values.filter(writer.accepts)
-    return st.dictionaries(identifiers if writer.plain_keys else texts, values, max_size=3)
-
-
-@functools.cache
-def _texts(writer, size):
-    """Return a strategy of texts that hold no mark of the format."""
-    free = (st.just("") | st.just("\n") | strings).map(_without(writer.avoided))
-    return st.lists(free, min_size=size, max_size=size)
-
-
-def _without(banned):
-    def clean(text):
-        while found := next((word for word in banned if word in text), None):
-            text = text.replace(found, "")
-        return text
-
-    return clean
+def _without(text, banned):
+    while found := next((word for word in banned if word in text), None):
+        text = text.replace(found, "")
+    return text

@@ -56,7 +56,7 @@ def test_calls_and_text_come_back_as_they_were_written(writer, data):
 
 
 @every_writer
-@examples(3)
+@examples(2)
 @given(st.data())
 def test_every_cut_gives_the_same(writer, data):
     answer = data.draw(answers(writer))
@@ -90,7 +90,7 @@ def test_what_is_out_stays_when_the_text_ends_anywhere(writer, data):
 
 
 @every_form
-@examples(25)
+@examples(20)
 @given(st.data())
 def test_any_mixture_of_marks_is_read_without_loss(form, data):
     check(form, data.draw(soups(form)), TOOLS, data)

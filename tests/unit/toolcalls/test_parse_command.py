@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from workers.text.toolcalls.parse_command import main
 
 ROOT = Path(__file__).resolve().parents[3]
 CALL = '<tool_call>\n{"name": "f", "arguments": {"a": "é"}}\n</tool_call>'
@@ -19,16 +22,30 @@ SEVERAL = [
 ]
 
 
-def run(text, *arguments):
-    """Return the lines the command prints, its exit code and what it says of a fault."""
-    command = [sys.executable, "-m", "deploy.launch", "parse", *arguments]
-    done = subprocess.run(command, check=False, input=text.encode(), cwd=ROOT, capture_output=True)
-    return [json.loads(line) for line in done.stdout.splitlines()], done.returncode, done.stderr
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Return what runs the command: to the lines it prints, its exit code and its complaint."""
+
+    def run(text, *arguments):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        code = None
+        try:
+            main(arguments)
+        except SystemExit as end:
+            code = end.code
+        shown = capsys.readouterr()
+        # An exit with words says them.
+        said = shown.err + (code if isinstance(code, str) else "")
+        return [json.loads(line) for line in shown.out.splitlines()], code, said
+
+    return run
 
 
 def test_it_prints_events_and_the_message():
-    lines, code, _ = run(f"Hi\n{CALL}", "--format", "hermes")
-    assert code == 0
+    command = [sys.executable, "-m", "deploy.launch", "parse", "--format", "hermes"]
+    said = f"Hi\n{CALL}".encode()
+    done = subprocess.run(command, check=True, input=said, cwd=ROOT, capture_output=True)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert [line.get("event") for line in lines] == ["text", "start", "arguments", "end", None]
     assert lines[0] == {"event": "text", "text": "Hi\n"}
     function = {"name": "f", "arguments": '{"a": "é"}'}
@@ -37,7 +54,7 @@ def test_it_prints_events_and_the_message():
     assert lines[-1] == {"format": "hermes", "message": message}
 
 
-def test_a_cut_shows_the_events_of_each_piece_and_every_compares_them_all():
+def test_a_cut_shows_the_events_of_each_piece_and_every_compares_them_all(run):
     lines, _, _ = run(CALL, "--format", "hermes", "--cut", "4")
     assert [line["text"] for line in lines if line.get("event") == "arguments"] == [
         "{",
@@ -46,15 +63,15 @@ def test_a_cut_shows_the_events_of_each_piece_and_every_compares_them_all():
         "}",
     ]
     lines, code, _ = run(CALL, "--format", "hermes", "--cut", "every")
-    assert code == 0
+    assert not code
     assert lines[-1] == {"cuts": len(CALL) - 1, "differing": 0}
 
 
-def test_with_tools_only_declared_functions_are_called(tmp_path):
+def test_with_tools_only_declared_functions_are_called(run, tmp_path):
     path = tmp_path / "tools.json"
     path.write_text(json.dumps(TOOLS))
     lines, code, _ = run(CALL, "--format", "hermes", "--tools", str(path))
-    assert code == 0
+    assert not code
     assert lines[-1]["message"] == {"role": "assistant", "content": ""}
 
 
@@ -66,7 +83,7 @@ def test_with_tools_only_declared_functions_are_called(tmp_path):
         ("tokenizer_config.json", json.dumps({"chat_template": SEVERAL})),
     ],
 )
-def test_the_format_is_that_of_the_models_template(tmp_path, name, text):
+def test_the_format_is_that_of_the_models_template(run, tmp_path, name, text):
     (tmp_path / name).write_text(text)
     lines, _, _ = run(CALL, "--format", "auto", "--model", str(tmp_path))
     assert lines[-1]["format"] == "hermes"
@@ -75,15 +92,14 @@ def test_the_format_is_that_of_the_models_template(tmp_path, name, text):
 @pytest.mark.parametrize(
     ("arguments", "fault"),
     [
-        (["--format", "nonsense"], b"unknown format 'nonsense'"),
-        (["--format", "auto"], b"--format auto needs --model"),
-        (["--format", "auto", "--model", "/nowhere"], b"No such file"),
-        (["--format", "hermes", "--cut", "0"], b"--cut: a number of characters or every"),
-        (["--format", "hermes", "--tools", "/nowhere"], b"No such file"),
+        (["--format", "nonsense"], "unknown format 'nonsense'"),
+        (["--format", "auto"], "--format auto needs --model"),
+        (["--format", "auto", "--model", "/nowhere"], "No such file"),
+        (["--format", "hermes", "--cut", "0"], "--cut: a number of characters or every"),
+        (["--format", "hermes", "--tools", "/nowhere"], "No such file"),
     ],
 )
-def test_a_fault_is_one_line(arguments, fault):
+def test_a_fault_is_one_line(run, arguments, fault):
     _, code, said = run("x", *arguments)
-    assert code != 0
+    assert code
     assert fault in said
-    assert b"Traceback" not in said

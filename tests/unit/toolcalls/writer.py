@@ -325,7 +325,8 @@ WRITERS = (
     Writer("mistral/marker once", write_mistral_marker_once, places=("before", "after")),
     Writer("mistral/list", write_mistral_nemo, places=("before", "after")),
     Writer("llama3", write_llama3, places=("after",)),
-    Writer("llama3/tag", write_llama3_tagged, places=("before", "after")),
+    # A bracket at the beginning may begin a call without the tag.
+    Writer("llama3/tag", write_llama3_tagged, places=("before", "after"), avoids=("{",)),
     Writer("generic_json", write_generic, places=("after",)),
     Writer("generic_json/list", write_generic_list, places=("after",)),
     Writer(

@@ -8,31 +8,16 @@ Source: FunctionGemma's chat template and formatting guide.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from workers.text.toolcalls.format import Call, Format, Tools
-from workers.text.toolcalls.notation import calls_of
-from workers.text.toolcalls.quoted_block import QuotedBlockParser
+from workers.text.toolcalls.format import Format
+from workers.text.toolcalls.notation import NotationParser
 
 _OPENING = "<start_function_call>"
 _CLOSING = "<end_function_call>"
 _MARK = "<escape>"
 
-
-class FunctionGemmaParser(QuotedBlockParser):
-    """Reads answers of these models."""
-
-    def __init__(self, tools: Tools) -> None:
-        super().__init__(_OPENING, _CLOSING, (_MARK,))
-        self._tools = tools
-
-    def _calls_of(self, body: str) -> Sequence[Call] | None:
-        return calls_of(body, _MARK, self._tools)
-
-
 FORMAT = Format(
     name="function_gemma",
     markers=(_OPENING, _CLOSING, _MARK),
     detect=lambda template: _OPENING in template,
-    parser=FunctionGemmaParser,
+    parser=lambda tools: NotationParser(_OPENING, _CLOSING, _MARK, tools),
 )

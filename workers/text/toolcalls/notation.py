@@ -1,13 +1,15 @@
 """The notation of Gemma's calls: `call:get_weather{city:"Paris",days:2}` with marks of its own.
 
-Keys stand bare, strings between the family's marks with nothing escaped in them, nested objects
-and arrays as in JSON. Values are converted by the tool's schema: a string that is declared to be
-something else may hold that, and a bare word is what the schema makes of it. Pure.
+Calls follow one another between delimiters. Keys stand bare, strings between the family's marks
+with nothing escaped in them, nested objects and arrays as in JSON. Values are converted by the
+tool's schema: a string that is declared to be something else may hold that, and a bare word is
+what the schema makes of it. Pure.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from workers.text.toolcalls.conversion import convert_value
 from workers.text.toolcalls.format import Call, Tools, to_json
@@ -19,11 +21,30 @@ from workers.text.toolcalls.literal import (
     object_of,
     verbatim_quote,
 )
+from workers.text.toolcalls.quoted_block import QuotedBlockParser
 from workers.text.toolcalls.schema import Schema
 
 _NAME = re.compile(r"[\w.-]+")
 _KEY = re.compile(r"[^:,{}\[\]<\"]+(?=:)")
 _BARE = re.compile(r"[^,{}\[\]<]+")
+
+
+class NotationParser(QuotedBlockParser):
+    """Reads answers with such calls.
+
+    Args:
+        opening, closing: what stands before and after calls.
+        mark: what strings stand between.
+        tools: by whose schemas values are converted.
+    """
+
+    def __init__(self, opening: str, closing: str, mark: str, tools: Tools) -> None:
+        super().__init__(opening, closing, (mark,))
+        self._mark = mark
+        self._tools = tools
+
+    def _calls_of(self, body: str) -> Sequence[Call] | None:
+        return calls_of(body, self._mark, self._tools)
 
 
 def calls_of(body: str, mark: str, tools: Tools) -> list[Call] | None:
