@@ -74,6 +74,11 @@ def decode(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw, where: s
         raise ServiceError("invalid_request", "The body is nested too deeply.") from None
 
 
+def compact(raw: msgspec.Raw) -> bytes:
+    """Return JSON text without white space, in the order of its keys: it fits on one line."""
+    return msgspec.json.format(bytes(raw), indent=-1)
+
+
 def unknown_keys(data: bytes, known: Iterable[str]) -> list[str]:
     """Return the top-level keys of a JSON object that are not among `known`."""
     return sorted(set(msgspec.json.decode(data, type=dict[str, msgspec.Raw])) - set(known))

@@ -37,7 +37,7 @@ def parse_schema(raw: msgspec.Raw, path: str, field: str = "response_format") ->
     if not isinstance(schema, dict | bool):
         sentence = f"invalid JSON schema for {field}: not an object"
         raise ServiceError("invalid_request", sentence, path)
-    text = msgspec.json.format(bytes(raw), indent=-1)
+    text = body.compact(raw)
     if len(text) > _MAX_SCHEMA_BYTES:
         size = f"schema serialised size {len(text)} bytes exceeds limit {_MAX_SCHEMA_BYTES}"
         raise _too_large(field, size, path)

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 import msgspec
 import orjson
 
+from gateway.body import compact
 from gateway.dialects.openai import chunk
 from gateway.dialects.openai.responses import wire
 from gateway.dialects.openai.responses.request import (
@@ -96,7 +97,7 @@ def shown_blocks(parsed: ParsedResponse, blocks: Sequence[Block]) -> list[Block]
                 shown.append(block)
         elif block.text:
             shown.append(block)
-    return shown or [empty_answer()]
+    return shown
 
 
 def empty_answer() -> Block:
@@ -112,8 +113,12 @@ def output(parsed: ParsedResponse, completion: Completion, lead: Sequence[Item])
     """
     items = list(lead)
     blocks = shown_blocks(parsed, completion.blocks)
+    # Only the very last block can be cut, whether it is shown or not.
+    last = completion.blocks[-1:]
+    if not blocks:
+        blocks = last = [empty_answer()]
     for block in blocks:
-        is_cut = block is blocks[-1] and is_incomplete(completion.finished)
+        is_cut = block is last[0] and is_incomplete(completion.finished)
         status: ItemStatus = "incomplete" if is_cut else "completed"
         items.append(make_item(parsed, len(items), block, status))
     return items
@@ -165,7 +170,6 @@ def describe(
         "model": model,
         "output": list(items),
         "output_text": "".join(part["text"] for part in parts),
-        "usage": None,
         "error": None,
         "incomplete_details": None,
         "background": False,
@@ -217,5 +221,5 @@ def _show_format(form: dict[str, msgspec.Raw]) -> dict[str, Any]:
     if kind != "json_schema":
         return {"type": kind}
     inner = {name: raw for name, raw in schema_fields(form).items() if name != "type"}
-    given = {name: orjson.Fragment(bytes(raw)) for name, raw in inner.items()}
+    given = {name: orjson.Fragment(compact(raw)) for name, raw in inner.items()}
     return {"type": kind, "name": "response", "strict": None, **given}

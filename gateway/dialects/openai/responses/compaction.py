@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
+from gateway.body import compact
 from gateway.dialects.base import Stamp
 from gateway.dialects.openai import wire as shared_wire
 from gateway.dialects.openai.cache import parse_cache
@@ -155,7 +156,7 @@ def _show(given: dict[str, msgspec.Raw], request_id: str, index: int) -> Item:
     shown["status"] = "completed"
     if kind == "reasoning":
         shown["summary"] = []
-    shown |= {key: orjson.Fragment(bytes(raw)) for key, raw in given.items() if raw != b"null"}
+    shown |= {key: orjson.Fragment(compact(raw)) for key, raw in given.items() if raw != b"null"}
     if kind == "message" and not bytes(given.get("content", b"null")).startswith(b"["):
         text = msgspec.json.decode(given.get("content", b"null")) or ""
         shown["content"] = [_show_text(head.role, text)]

@@ -150,7 +150,7 @@ class _Turns:
                     texts.append(part.text)
             else:
                 body.check_depth(body.decode(_ANY, raw, place), place)
-                texts.append(msgspec.json.format(bytes(raw), indent=-1).decode())
+                texts.append(body.compact(raw).decode())
         if len(self._misplaced) > images:
             texts.append(_IMAGE_NOTE)
         return "\n".join(texts)

@@ -55,7 +55,7 @@ def parse_tool(tool: wire.FunctionTool) -> pb.Tool:
     if tool.description is not None:
         function["description"] = tool.description
     if tool.parameters != b"null":
-        function["parameters"] = orjson.Fragment(bytes(tool.parameters))
+        function["parameters"] = orjson.Fragment(body.compact(tool.parameters))
     nested = orjson.dumps({"type": "function", "function": function})
     return pb.Tool(name=tool.name, json=nested.decode())
 
@@ -72,7 +72,10 @@ def show_tool(tool: wire.FunctionTool) -> dict[str, Any]:
     shown: dict[str, Any] = {"type": "function", "name": tool.name}
     if tool.description is not None:
         shown["description"] = tool.description
-    return shown | {"parameters": orjson.Fragment(bytes(tool.parameters)), "strict": tool.strict}
+    return shown | {
+        "parameters": orjson.Fragment(body.compact(tool.parameters)),
+        "strict": tool.strict,
+    }
 
 
 def show_choice(choice: pb.ToolChoice) -> str | Mapping[str, str]:
