@@ -41,6 +41,8 @@ class Context:
         return Policy(
             reasoning_alias=self.settings.reasoning_alias_field == "reasoning",
             json_object=self.settings.json_object,
+            prefill_assistant=self.settings.prefill_assistant,
+            seed=self.settings.seed,
         )
 
     @property

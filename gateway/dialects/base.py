@@ -29,10 +29,14 @@ class Policy:
     Attributes:
         reasoning_alias: thoughts stand under `reasoning` too, beside `reasoning_content`.
         json_object: `response_format` may ask for any JSON object.
+        prefill_assistant: a last message of the assistant is gone on with unasked.
+        seed: of requests that name none; -1 for one of their own each.
     """
 
     reasoning_alias: bool = True
     json_object: bool = False
+    prefill_assistant: bool = False
+    seed: int = -1
 
 
 @dataclass(frozen=True)

@@ -221,7 +221,9 @@ def _first(fields: SamplingFields, names: tuple[str, ...]) -> Any:
 
 
 def _parse_seed(seed: int | None, stamp: Stamp) -> int:
-    if seed is None or seed == -1:
+    if seed is None:
+        seed = stamp.policy.seed
+    if seed == -1:
         return stamp.seed
     if not 0 <= seed <= _UINT64_MAX:
         raise invalid("seed", "must be -1 for random, or between 0 and 18446744073709551615")

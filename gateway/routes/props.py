@@ -34,7 +34,7 @@ async def get_props(request: web.Request) -> web.Response:
         "props": settings.props,
         "metrics": bool(settings.metrics or settings.metrics_port),
     }
-    report = props.describe(card, worker.slots, endpoints)
+    report = props.describe(card, worker.slots, endpoints, settings.seed)
     return answer_json(report | {"capabilities": {"embedding": _describe_embedding(context)}})
 
 

@@ -118,6 +118,18 @@ class GatewaySettings:
         flags=("--strict-model",),
         env=("MLXCEL_STRICT_MODEL",),
     )
+    seed: int = setting(
+        -1,
+        "Seed of requests that name none; -1: drawn anew for each.",
+        flags=("-s", "--seed"),
+        env=("MLXCEL_SEED",),
+    )
+    prefill_assistant: bool = setting(
+        False,
+        "Go on with a last message of the assistant also when a request does not ask for it.",
+        flags=("--prefill-assistant",),
+        env=("LLAMA_ARG_PREFILL_ASSISTANT",),
+    )
     timeout_s: int = setting(
         3600,
         "Longest time one request may take.",

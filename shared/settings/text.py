@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shared.config import setting
+from shared.settings.sampling import SamplingSettings
+from shared.settings.template import TemplateSettings
 from shared.settings.value import parse_bytes
 
 
 @dataclass(frozen=True)
-class TextSettings:
-    """Text worker: the model, its slots and its defaults."""
+class SlotSettings:
+    """The model and its slots."""
 
     model: str = setting(
         "",
@@ -53,100 +55,12 @@ class TextSettings:
         env=("LLAMA_ARG_BATCH",),
         unit="tokens",
     )
-    temperature: float = setting(
-        0.8,
-        "Sampling temperature when a request names none; 0 is greedy.",
-        flags=("--temp", "--temperature"),
-        env=("MLXCEL_TEMPERATURE",),
-    )
-    top_k: int = setting(
-        40, "Default top-k; 0 is off.", flags=("--top-k",), env=("LLAMA_ARG_TOP_K",)
-    )
-    top_p: float = setting(
-        0.95, "Default top-p; 1 is off.", flags=("--top-p",), env=("MLXCEL_TOP_P",)
-    )
-    min_p: float = setting(
-        0.05, "Default min-p; 0 is off.", flags=("--min-p",), env=("MLXCEL_MIN_P",)
-    )
-    typical_p: float = setting(
-        1.0,
-        "Default typical-p; 1 is off.",
-        flags=("--typical", "--typical-p"),
-        env=("MLXCEL_TYPICAL_P",),
-    )
-    top_n_sigma: float = setting(
-        -1.0,
-        "Default top-n-sigma; 0 or less is off.",
-        flags=("--top-nsigma",),
-        env=("MLXCEL_TOP_N_SIGMA",),
-    )
-    xtc_probability: float = setting(
-        0.0,
-        "Default chance of XTC per token; 0 is off.",
-        flags=("--xtc-probability",),
-        env=("MLXCEL_XTC_PROBABILITY",),
-    )
-    xtc_threshold: float = setting(
-        0.1,
-        "Default probability above which XTC removes tokens.",
-        flags=("--xtc-threshold",),
-        env=("MLXCEL_XTC_THRESHOLD",),
-    )
-    repeat_penalty: float = setting(
-        1.0,
-        "Default repetition penalty; 1 is off.",
-        flags=("--repeat-penalty",),
-        env=("MLXCEL_REPEAT_PENALTY",),
-    )
-    repeat_last_n: int = setting(
-        64,
-        "Default window of the penalties; 0 turns them off.",
-        flags=("--repeat-last-n",),
-        env=("MLXCEL_REPEAT_LAST_N",),
-        unit="tokens",
-    )
-    frequency_penalty: float = setting(
-        0.0,
-        "Default frequency penalty.",
-        flags=("--frequency-penalty",),
-        env=("MLXCEL_FREQUENCY_PENALTY",),
-    )
-    presence_penalty: float = setting(
-        0.0,
-        "Default presence penalty.",
-        flags=("--presence-penalty",),
-        env=("MLXCEL_PRESENCE_PENALTY",),
-    )
-    dry_multiplier: float = setting(
-        0.0,
-        "Default DRY multiplier; 0 is off.",
-        flags=("--dry-multiplier",),
-        env=("MLXCEL_DRY_MULTIPLIER",),
-    )
-    dry_base: float = setting(
-        1.75, "Default DRY base.", flags=("--dry-base",), env=("MLXCEL_DRY_BASE",)
-    )
-    dry_allowed_length: int = setting(
-        2,
-        "Longest repetition DRY does not punish, plus one.",
-        flags=("--dry-allowed-length",),
-        env=("MLXCEL_DRY_ALLOWED_LENGTH",),
-        unit="tokens",
-    )
-    dry_penalty_last_n: int = setting(
-        64,
-        "Default window of DRY; 0 turns it off.",
-        flags=("--dry-penalty-last-n",),
-        env=("MLXCEL_DRY_PENALTY_LAST_N",),
-        unit="tokens",
-    )
-    loop_detection: str = setting(
-        "",
-        "End an answer whose tail repeats: off, on, or max,min,count; empty: what suits the "
-        "model's family.",
-        flags=("--loop-detection",),
-        env=("MLXCEL_LOOP_DETECTION",),
-    )
+
+
+@dataclass(frozen=True)
+class TextSettings(TemplateSettings, SamplingSettings, SlotSettings):
+    """Text worker: the model, its slots and its defaults."""
+
     preemption: bool = setting(
         True,
         "Take the youngest low-priority sequence out when a high one waits for its slot.",
@@ -224,40 +138,6 @@ class TextSettings:
         "Group size of quantised keys and values.",
         flags=("--kv-group-size",),
         env=("MLXCEL_KV_GROUP_SIZE",),
-    )
-    reasoning_format: str = setting(
-        "auto",
-        "Where thoughts go: none leaves them in the answer, deepseek and auto put them in "
-        "reasoning_content, deepseek-legacy does both.",
-        flags=("--reasoning-format",),
-        env=("LLAMA_ARG_THINK",),
-        choices=("none", "deepseek", "deepseek-legacy", "auto"),
-    )
-    reasoning_budget: int = setting(
-        -1,
-        "Tokens a model may think when a request sets no budget; -1: without limit.",
-        flags=("--reasoning-budget",),
-        env=("LLAMA_ARG_THINK_BUDGET", "LLAMA_ARG_REASONING_BUDGET"),
-        unit="tokens",
-    )
-    reasoning_budget_message: str = setting(
-        "",
-        "Text put before the end of thoughts that a budget cuts off.",
-        flags=("--reasoning-budget-message",),
-        env=("LLAMA_ARG_THINK_BUDGET_MESSAGE",),
-    )
-    chat_template_file: str = setting(
-        "",
-        "Jinja file used instead of the model's own chat template.",
-        flags=("--chat-template-file",),
-        env=("LLAMA_ARG_CHAT_TEMPLATE_FILE",),
-        is_path=True,
-    )
-    chat_template_kwargs: str = setting(
-        "",
-        "JSON object of template variables; a request's own win.",
-        flags=("--chat-template-kwargs",),
-        env=("LLAMA_ARG_CHAT_TEMPLATE_KWARGS",),
     )
     spm_infill: bool = setting(
         False,

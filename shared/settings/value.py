@@ -70,3 +70,10 @@ def parse_prefix(text: str) -> str:
     if text and re.fullmatch(r"(/[A-Za-z0-9._~-]+)+", text) is None:
         raise ValueError(f"{text!r} is not a path such as /llm: it begins with / and ends without")
     return text
+
+
+def parse_whole(text: str) -> tuple[str, ...]:
+    r"""Return one text as it is, but for `\n` and its like; "none" is no text at all."""
+    if text == "none":
+        return ()
+    return (text.encode().decode("unicode_escape") if text.isascii() else text,)

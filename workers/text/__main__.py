@@ -140,7 +140,12 @@ class Worker:
             log.warning("%s can't be batched: one sequence at a time", model.config["model_type"])
         template, kwargs = read_template(settings, self._folder)
         prompter = Prompter(
-            model.tokenizer, template, kwargs, model.think_tags, spm_infill=settings.spm_infill
+            model.tokenizer,
+            template,
+            kwargs,
+            model.think_tags,
+            effort=settings.reasoning_effort,
+            spm_infill=settings.spm_infill,
         )
         names = settings.alias or (model.path.name,)
         card = models.describe(
@@ -171,26 +176,43 @@ def slot_context(settings: TextSettings, trained_tokens: int) -> int:
 
 
 def read_template(settings: TextSettings, folder: Path) -> tuple[str | None, dict[str, object]]:
-    """Return the chat template given by file, and the default template variables.
+    """Return the chat template that is given, and the default template variables.
 
     Raises:
         ConfigError: either can't be read.
     """
-    kwargs: object = {}
-    if settings.chat_template_kwargs:
-        try:
-            kwargs = json.loads(settings.chat_template_kwargs)
-        except ValueError as failure:
-            raise ConfigError(f"--chat-template-kwargs: {failure}") from None
-        if not isinstance(kwargs, dict):
-            raise ConfigError("--chat-template-kwargs: not a JSON object")
+    kwargs = read_kwargs(settings)
+    if settings.chat_template and settings.chat_template_file:
+        raise ConfigError("--chat-template: can't be combined with --chat-template-file")
     if not settings.chat_template_file:
-        return None, dict(kwargs)  # type: ignore[call-overload]
+        return settings.chat_template or None, kwargs
     path = folder / Path(settings.chat_template_file).expanduser()
     try:
-        return path.read_text(encoding="utf-8"), dict(kwargs)  # type: ignore[call-overload]
+        return path.read_text(encoding="utf-8"), kwargs
     except (OSError, UnicodeDecodeError) as failure:
         raise ConfigError(f"--chat-template-file: {failure}") from None
+
+
+def read_kwargs(settings: TextSettings) -> dict[str, object]:
+    """Return the default template variables; those given by name win.
+
+    Raises:
+        ConfigError: they are no JSON object.
+    """
+    kwargs: dict[str, object] = {}
+    if settings.reasoning != "auto":
+        kwargs["enable_thinking"] = settings.reasoning == "on"
+    if settings.reasoning_preserve:
+        kwargs["preserve_thinking"] = True
+    if settings.chat_template_kwargs:
+        try:
+            given = json.loads(settings.chat_template_kwargs)
+        except ValueError as failure:
+            raise ConfigError(f"--chat-template-kwargs: {failure}") from None
+        if not isinstance(given, dict):
+            raise ConfigError("--chat-template-kwargs: not a JSON object")
+        kwargs |= given
+    return kwargs
 
 
 def check(settings: TextSettings, folder: Path) -> None:

@@ -79,9 +79,10 @@ class AnswerMaker:
         budget = self._budget(request, max_tokens)
         vocabulary = self._model.vocabulary
         raw = request.reasoning.raw or not request.HasField("chat")
-        raw = raw or self._settings.reasoning_format == "none"
+        plain = self._settings.skip_chat_parsing
+        raw = raw or plain or self._settings.reasoning_format == "none"
         style = Style(
-            visible=self._visible(calls is not None or self._channels),
+            visible=self._visible(calls is not None or plain or self._channels),
             trims_space=vocabulary.strips_first_space and request.HasField("chat"),
             constrained=matcher is not None,
             raw=raw,
@@ -105,6 +106,8 @@ class AnswerMaker:
     def _calls(self, request: pb.GenerateRequest) -> CallStream | None:
         choice = request.chat.tool_choice
         if not request.chat.tools or choice.mode == pb.ToolChoice.MODE_NONE:
+            return None
+        if self._settings.skip_chat_parsing:
             return None
         if len(request.chat.tools) > _MAX_TOOLS:
             count = len(request.chat.tools)

@@ -56,6 +56,7 @@ class Intake:
             ServiceError: the request asks for what this model can't do, or does not fit.
         """
         self._refuse(request)
+        self._settle_stop(request.stop)
         prompt = self._prompter.encode(request)
         self._check_prompt(prompt)
         footprint = self._model.footprint
@@ -91,6 +92,12 @@ class Intake:
         if not request.HasField("max_tokens"):
             return self._settings.predict
         return -1 if request.max_tokens == _UNLIMITED else min(request.max_tokens, _INT32_MAX)
+
+    def _settle_stop(self, stop: pb.Stop) -> None:
+        """Fill the defaults into what a request says of its end."""
+        stop.ignore_eos |= self._settings.ignore_eos
+        if not stop.strings:
+            stop.strings.extend(self._settings.reverse_prompt)
 
     def _settle(self, request: pb.GenerateRequest) -> pb.Sampling:
         """Fill the defaults into a request's sampling settings, and return them.

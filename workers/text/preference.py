@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any
 
 from google.protobuf import json_format
 
@@ -15,9 +15,6 @@ from shared.pb import text_pb2 as pb
 from shared.settings import TextSettings
 from workers.text.filter import SamplingRule
 from workers.text.penalty import PenaltyRule
-
-# Source: llama.cpp's default sequence breakers.
-_DRY_BREAKERS: Final = ("\n", ":", '"', "*")
 
 
 def default_sampling(settings: TextSettings) -> pb.Sampling:
@@ -38,6 +35,7 @@ def default_sampling(settings: TextSettings) -> pb.Sampling:
         dry_base=settings.dry_base,
         dry_allowed_length=settings.dry_allowed_length,
         dry_penalty_last_n=settings.dry_penalty_last_n,
+        dry_breakers=settings.dry_sequence_breakers,
         xtc_probability=settings.xtc_probability,
         xtc_threshold=settings.xtc_threshold,
     )
@@ -46,19 +44,20 @@ def default_sampling(settings: TextSettings) -> pb.Sampling:
 def describe_defaults(settings: TextSettings) -> dict[str, Any]:
     """Return the same for the model card: by the names of Sampling, and `max_tokens`."""
     fields = json_format.MessageToDict(default_sampling(settings), preserving_proto_field_name=True)
-    return {**fields, "dry_breakers": _DRY_BREAKERS, "max_tokens": settings.predict}
+    breakers = list(settings.dry_sequence_breakers)
+    return {**fields, "dry_breakers": breakers, "max_tokens": settings.predict}
 
 
 def settle(defaults: pb.Sampling, asked: pb.Sampling) -> None:
     """Fill defaults into what a request leaves open."""
     settled = pb.Sampling()
     settled.CopyFrom(defaults)
+    if asked.dry_breakers or asked.dry_breaker_ids:
+        del settled.dry_breakers[:]
     settled.MergeFrom(asked)
     if defaults.dry_penalty_last_n == 0 and not asked.HasField("dry_penalty_last_n"):
         # In a request a window of 0 is the whole context; as a server default it turns DRY off.
         settled.dry_multiplier = 0.0
-    if not settled.dry_breakers and not settled.dry_breaker_ids:
-        settled.dry_breakers.extend(_DRY_BREAKERS)
     asked.CopyFrom(settled)
 
 

@@ -59,6 +59,7 @@ class Prompter:
         template: Jinja text used instead of the tokenizer's.
         template_kwargs: variables every rendering gets; a request's own win.
         think_tags: what mlx-lm infers from the vocabulary that the model thinks between.
+        effort: how hard to think when a request does not say.
         spm_infill: fill gaps with the text after them in front.
 
     Attributes:
@@ -75,6 +76,7 @@ class Prompter:
         template_kwargs: Mapping[str, Any],
         think_tags: tuple[str, str] | None = None,
         *,
+        effort: str = "",
         spm_infill: bool = False,
     ) -> None:
         self._tokenizer = tokenizer
@@ -84,6 +86,7 @@ class Prompter:
         self.tags = find_tags(think_tags, self.template)
         self._habits = {text: Habits.read(text) for text in (self.template, self.tool_template)}
         self._template_kwargs = dict(template_kwargs)
+        self._effort = effort
         self.infill = Infill(tokenizer, spm=spm_infill)
 
     def render(self, request: pb.GenerateRequest) -> str:
@@ -213,8 +216,9 @@ class Prompter:
         values = dict(self._template_kwargs)
         if reasoning.HasField("enabled"):
             values["enable_thinking"] = reasoning.enabled
-        if reasoning.effort and "reasoning_effort" not in values:
-            values["reasoning_effort"] = reasoning.effort
+        effort = reasoning.effort or self._effort
+        if effort and "reasoning_effort" not in values:
+            values["reasoning_effort"] = effort
         if chat.template_kwargs_json:
             values.update(json.loads(chat.template_kwargs_json))
         if taken := sorted(_TAKEN & values.keys()):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gateway.dialects.base import Parsed, Stamp
+from gateway.dialects.base import Parsed, Policy, Stamp
 from gateway.dialects.grammar import parse_gbnf, parse_schema
 from gateway.dialects.llama import setting, wire
 from gateway.dialects.sampling import (
@@ -45,7 +45,7 @@ def parse_native(fields: wire.NativeBody, prompt: Mapping[str, Any], stamp: Stam
     refuse_unserved(fields, wire.REFUSED)
     _check_answer(fields)
     _settle_limit(fields)
-    _settle_values(fields)
+    _settle_values(fields, stamp.policy)
     request = pb.GenerateRequest(
         request_id=stamp.request_id,
         **prompt,
@@ -111,10 +111,13 @@ def _settle_limit(fields: wire.NativeBody) -> None:
     fields.n_predict = value or 1
 
 
-def _settle_values(fields: wire.NativeBody) -> None:
+def _settle_values(fields: wire.NativeBody, policy: Policy) -> None:
     """Turn off, or put into their range, the values that OpenAI's routes refuse."""
-    if fields.seed in (-1, setting.RANDOM_SEED):
-        fields.seed = None
+    if fields.seed is None:
+        # The answer repeats it.
+        fields.seed = policy.seed
+    if fields.seed == setting.RANDOM_SEED:
+        fields.seed = -1
     if fields.typical_p is not None and not 0 < fields.typical_p < 1:
         fields.typical_p = 1.0
     if fields.top_n_sigma is not None:

@@ -36,15 +36,16 @@ _MODALITIES: Final = {
 
 
 def describe(
-    card: worker_pb2.ModelCard, slots: int, endpoints: Mapping[str, bool]
+    card: worker_pb2.ModelCard, slots: int, endpoints: Mapping[str, bool], seed: int = -1
 ) -> dict[str, Any]:
     """Return the report on a model.
 
     Args:
         slots: of all its replicas.
         endpoints: whether /slots, POST /props and /metrics are served, by name.
+        seed: of requests that name none; -1 for one of their own each.
     """
-    params = _params(card)
+    params = _params(card) | ({} if seed < 0 else {"seed": seed})
     return {
         "default_generation_settings": {
             **{name: params[name] for name in _FLAT},

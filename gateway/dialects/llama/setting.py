@@ -59,7 +59,7 @@ def describe(fields: wire.NativeBody, accepted: pb.Accepted) -> dict[str, Any]:
     """Return the `generation_settings` of an answer."""
     sampling = accepted.sampling
     return {
-        "seed": RANDOM_SEED if fields.seed is None else fields.seed,
+        "seed": RANDOM_SEED if fields.seed in (None, -1) else fields.seed,
         **{name: _shorten(getattr(sampling, canonical)) for name, canonical in NAMES.items()},
         "dry_sequence_breakers": [*sampling.dry_breakers, *sampling.dry_breaker_ids],
         **CONSTANT,

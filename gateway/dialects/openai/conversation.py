@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from gateway import body
-from gateway.dialects.base import MediaRef, Stamp
+from gateway.dialects.base import MediaRef, Policy, Stamp
 from gateway.dialects.conversation import check_tool_count, require_input
 from gateway.dialects.openai import wire
 from shared.errors import ServiceError
@@ -44,7 +44,7 @@ def parse_conversation(fields: wire.ChatBody, stamp: Stamp, media: list[MediaRef
         tool_choice=parse_tool_choice(fields.tool_choice, tools),
         template_kwargs_json=parse_template_kwargs(fields),
         template_time_unix_s=stamp.unix_s,
-        add_generation_prompt=not _continues(fields),
+        add_generation_prompt=not _continues(fields, stamp.policy),
     )
     if fields.parallel_tool_calls is not None:
         prompt.parallel_tool_calls = fields.parallel_tool_calls
@@ -176,11 +176,15 @@ def parse_template_kwargs(fields: wire.TurnFields) -> str:
     return msgspec.json.encode(kwargs).decode() if kwargs else ""
 
 
-def _continues(fields: wire.ChatBody) -> bool:
+def _continues(fields: wire.ChatBody, policy: Policy) -> bool:
     """Return whether the last message is an answer to go on with."""
-    if not fields.continue_final_message and fields.add_generation_prompt is not False:
-        return False
-    if fields.messages[-1].role != "assistant":
+    last = fields.messages[-1]
+    asked = fields.continue_final_message or fields.add_generation_prompt is False
+    if not asked:
+        open_ended = fields.continue_final_message is None and fields.add_generation_prompt is None
+        begun = last.role == "assistant" and bool(last.content) and not last.tool_calls
+        return policy.prefill_assistant and open_ended and begun
+    if last.role != "assistant":
         raise ServiceError(
             "invalid_request", "only a last message of the assistant can be continued", "messages"
         )

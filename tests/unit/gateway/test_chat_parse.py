@@ -329,3 +329,29 @@ def test_a_continued_answer_must_be_the_assistants():
     assert not continued.request.chat.add_generation_prompt
     assert parse({"messages": [USER, turn]}).request.chat.add_generation_prompt
     assert refusal({"messages": [USER], "continue_final_message": True}).param == "messages"
+
+
+@pytest.mark.parametrize(
+    ("last", "fields", "continued"),
+    [
+        ({"content": "The"}, {}, True),
+        ({"content": [{"type": "text", "text": "The"}]}, {}, True),
+        ({"content": "The"}, {"add_generation_prompt": True}, False),
+        ({"content": "The"}, {"continue_final_message": False}, False),
+        ({"content": ""}, {}, False),
+        ({"content": "The", "tool_calls": [{"id": "c", "function": {"name": "f"}}]}, {}, False),
+        ({"role": "user", "content": "The"}, {}, False),
+    ],
+)
+def test_a_server_may_continue_the_assistants_words_unasked(last, fields, continued):
+    stamp = Stamp("chatcmpl-x", 0, 1, Policy(prefill_assistant=True))
+    body = {"messages": [USER, {"role": "assistant"} | last], **fields}
+    parsed = chat.parse(json.dumps(body).encode(), stamp)
+    assert parsed.request.chat.add_generation_prompt != continued
+
+
+@pytest.mark.parametrize(("asked", "seed"), [({}, 9), ({"seed": 3}, 3), ({"seed": -1}, 1)])
+def test_a_server_may_have_a_seed_for_requests_that_name_none(asked, seed):
+    stamp = Stamp("chatcmpl-x", 0, 1, Policy(seed=9))
+    parsed = chat.parse(json.dumps({"messages": [USER]} | asked).encode(), stamp)
+    assert parsed.request.sampling.seed == seed

@@ -69,6 +69,9 @@ def test_properties_have_the_same_keys():
     report = props.describe(CARD, 4, {"slots": True, "props": False, "metrics": False})
     assert report.keys() == set(RECORDED["props"])
     settings = report["default_generation_settings"]
+    assert settings["seed"] == settings["params"]["seed"] == 2**64 - 1
+    seeded = props.describe(CARD, 4, {}, seed=7)["default_generation_settings"]
+    assert seeded["seed"] == seeded["params"]["seed"] == 7
     assert settings["params"].keys() >= set(RECORDED["props_params"])
     assert report["chat_template_caps"].keys() == set(RECORDED["chat_template_caps"])
     assert report["modalities"].keys() == set(RECORDED["modalities"])

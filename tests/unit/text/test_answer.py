@@ -127,6 +127,14 @@ def test_where_thoughts_go_is_a_setting(form, thoughts, content, logprobs):
     assert told.infos == (told.ids[:-1] if logprobs else [])
 
 
+@pytest.mark.parametrize("tools", [(), ("f",)])
+def test_a_server_may_leave_everything_as_the_model_wrote_it(tools):
+    text = f"hm</think>yes {CALL}"
+    told = tell(text, settings={"skip_chat_parsing": True}, tools=tools)
+    assert (told.thoughts, told.content, told.calls) == ("", text, [])
+    assert told.finished.reason == pb.Finished.REASON_EOS
+
+
 def test_a_request_may_ask_for_the_raw_text():
     told = tell("hm</think>yes", reasoning=pb.Reasoning(raw=True))
     assert (told.thoughts, told.content) == ("", "hm</think>yes")

@@ -168,6 +168,30 @@ def test_dry_breaks_at_every_token_that_holds_a_breaker():
     assert breakers(dry_breakers=["wor", ""], dry_breaker_ids=[40]) == {40, first + 4}
 
 
+@pytest.mark.parametrize(
+    ("server", "asked", "found"),
+    [((), {}, set()), (("wor",), {}, {3 + 256 + 4}), (("wor",), {"dry_breaker_ids": [40]}, {40})],
+)
+def test_a_server_may_have_breakers_of_its_own(server, asked, found):
+    sampling = pb.Sampling(dry_multiplier=1.0, **asked)
+    intake = make_intake(dry_sequence_breakers=server)
+    assert intake.make_sequence(ask(sampling=sampling)).penalty.dry_breaker_ids == found
+
+
+def test_a_server_may_have_stops_for_requests_that_name_none():
+    intake = make_intake(reverse_prompt=("User:", "\n\n"))
+    intake.make_sequence(silent := ask())
+    intake.make_sequence(asked := ask(stop=pb.Stop(strings=["."])))
+    assert list(silent.stop.strings) == ["User:", "\n\n"]
+    assert list(asked.stop.strings) == ["."]
+
+
+def test_a_server_may_ignore_the_models_end():
+    sequence = make_intake(ignore_eos=True).make_sequence(ask())
+    assert sequence.end_ids == frozenset()
+    assert sequence.penalty.bias[EOS] == -math.inf
+
+
 def test_without_dry_no_breakers_are_looked_up():
     assert make_intake().make_sequence(ask()).penalty.dry_breaker_ids == frozenset()
 

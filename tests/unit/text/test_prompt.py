@@ -235,6 +235,20 @@ def test_a_requests_variables_win_over_the_servers(server, reasoning, request_js
     assert make_prompter(VARIABLES, server).render(request) == shown
 
 
+@pytest.mark.parametrize(
+    ("kwargs", "asked", "shown"),
+    [
+        ({}, None, "low"),
+        ({}, pb.Reasoning(effort="high"), "high"),
+        ({"reasoning_effort": "medium"}, None, "medium"),
+    ],
+)
+def test_a_server_may_say_how_hard_to_think(kwargs, asked, shown):
+    made = tiny_tokenizer.byte_level(template="{{ reasoning_effort }}")
+    prompter = Prompter(made, None, kwargs, effort="low")
+    assert prompter.render(chat_request(reasoning=asked)) == shown
+
+
 def test_the_templates_clock_is_the_requests():
     prompter = make_prompter("{{ strftime_now('%Y-%m-%d %H:%M') }}")
     for moment_s in (1_600_000_000, 1_700_000_000, 1_600_000_000):
