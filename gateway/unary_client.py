@@ -6,7 +6,7 @@ nothing of HTTP, of queues, or of what a call says. Runs on the gateway's event 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Final, TypeVar
 
 import grpc.aio
@@ -20,6 +20,7 @@ Q = TypeVar("Q")
 A = TypeVar("A")
 # One method of a stub on a channel: `lambda channel: EmbedStub(channel).Embed`.
 Method = Callable[[grpc.aio.Channel], "grpc.aio.UnaryUnaryMultiCallable[Q, A]"]
+StreamMethod = Callable[[grpc.aio.Channel], "grpc.aio.UnaryStreamMultiCallable[Q, A]"]
 
 _DESCRIBE_TIMEOUT_S: Final = 5.0
 
@@ -53,6 +54,23 @@ class UnaryClient:
             return await method(self._channel)(request, timeout=max(timeout_s, 0.001))
         except grpc.aio.AioRpcError as failure:
             raise from_rpc(failure) from None
+
+    async def stream(
+        self, method: StreamMethod[Q, A], request: Q, timeout_s: float
+    ) -> AsyncGenerator[A]:
+        """Yield the pieces of a worker's answer; leaving early reaches the worker.
+
+        Raises:
+            ServiceError: as `call` does.
+        """
+        call = method(self._channel)(request, timeout=max(timeout_s, 0.001))
+        try:
+            async for piece in call:
+                yield piece
+        except grpc.aio.AioRpcError as failure:
+            raise from_rpc(failure) from None
+        finally:
+            call.cancel()
 
     async def _talk(self) -> None:
         request = worker_pb2.DescribeRequest()

@@ -11,15 +11,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import aclosing
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from gateway.admission import Admission
 from gateway.presence import Presence, State
 from gateway.replica import Replica
 from gateway.text_client import TextClient
-from gateway.unary_client import A, Method, Q, UnaryClient
+from gateway.unary_client import A, Method, Q, StreamMethod, UnaryClient
 from shared.errors import ServiceError
 from shared.fleet import WorkerEntry
 from shared.pb import worker_pb2
@@ -165,7 +166,7 @@ class UnaryWorker(Worker):
         super().__init__(entry, [UnaryReplica(a, self._tell, now_s) for a in addresses])
         self._patience_s = patience_s
         self._changed = asyncio.Event()
-        self._running: set[asyncio.Task[object]] = set()
+        self._running: set[asyncio.Task[Any]] = set()
         self._failure: ServiceError | None = None
 
     async def call(self, method: Method[Q, A], request: Q, timeout_s: float) -> A:
@@ -180,10 +181,8 @@ class UnaryWorker(Worker):
             ServiceError: `server_busy`, `timeout`, `model_loading`, `worker_unavailable`, or what
                 the worker refused it with.
         """
-        card = self.require_ready()
-        self._refuse_full()
-        limit_s = min(timeout_s, card.call_timeout_ms / 1000 or timeout_s)
-        task = asyncio.ensure_future(self._serve(method, request, _now_s() + limit_s))
+        deadline_s = self._admit(timeout_s)
+        task = asyncio.ensure_future(self._serve(method, request, deadline_s))
         self._running.add(task)
         try:
             return await task
@@ -193,6 +192,50 @@ class UnaryWorker(Worker):
             raise self._failure from None
         finally:
             self._running.discard(task)
+
+    async def stream(
+        self, method: StreamMethod[Q, A], request: Q, timeout_s: float
+    ) -> AsyncGenerator[A]:
+        """Yield the pieces of an answer; a call is made once more only while there are none.
+
+        Raises:
+            ServiceError: as `call` does.
+        """
+        deadline_s = self._admit(timeout_s)
+        caller = asyncio.current_task()
+        assert caller is not None
+        self._running.add(caller)
+        try:
+            pieces = self._serve_stream(method, request, deadline_s)
+            async with aclosing(pieces):
+                async for piece in pieces:
+                    yield piece
+        except asyncio.CancelledError:
+            if self._failure is None:
+                raise
+            caller.uncancel()
+            raise self._failure from None
+        finally:
+            self._running.discard(caller)
+
+    async def _serve_stream(
+        self, method: StreamMethod[Q, A], request: Q, deadline_s: float
+    ) -> AsyncGenerator[A]:
+        for is_last in (False, True):
+            replica = await self._find_ready(deadline_s)
+            has_begun = False
+            replica.calls += 1
+            try:
+                pieces = replica.client.stream(method, request, deadline_s - _now_s())
+                async with aclosing(pieces):
+                    async for piece in pieces:
+                        has_begun = True
+                        yield piece
+                return
+            except ServiceError as failure:
+                self._judge(replica, failure, is_last=is_last or has_begun)
+            finally:
+                replica.calls -= 1
 
     def fail_all(self, error: ServiceError) -> None:
         """End every running call with an error."""
@@ -207,14 +250,28 @@ class UnaryWorker(Worker):
             try:
                 return await replica.client.call(method, request, deadline_s - _now_s())
             except ServiceError as failure:
-                if failure.code in _LOSSES:
-                    replica.on_doubt()
-                if is_last or failure.code not in _LOSSES:
-                    raise
-                log.info("%s: a call goes on elsewhere: %s", self.entry.name, failure.code)
+                self._judge(replica, failure, is_last=is_last)
             finally:
                 replica.calls -= 1
         raise AssertionError("a last attempt returns or raises")
+
+    def _judge(self, replica: UnaryReplica, failure: ServiceError, *, is_last: bool) -> None:
+        """Return if a failed call is to be made once more, and raise if it is not."""
+        if failure.code in _LOSSES:
+            replica.on_doubt()
+        if is_last or failure.code not in _LOSSES:
+            raise failure
+        log.info("%s: a call goes on elsewhere: %s", self.entry.name, failure.code)
+
+    def _admit(self, timeout_s: float) -> float:
+        """Return the time by which a new call must be done.
+
+        Raises:
+            ServiceError: the worker takes none now.
+        """
+        card = self.require_ready()
+        self._refuse_full()
+        return _now_s() + min(timeout_s, card.call_timeout_ms / 1000 or timeout_s)
 
     def _refuse_full(self) -> None:
         """Refuse a call before anything is sent; the worker counts those of other gateways too."""

@@ -15,7 +15,16 @@ from shared.lifecycle import PermanentError
 log = logging.getLogger(__name__)
 
 # What a snapshot of a model needs: weights, configuration, tokenizer, template.
-_PATTERNS = ["*.json", "*.safetensors", "*.txt", "*.model", "*.tiktoken", "*.jinja", "*.py"]
+_PATTERNS = [
+    "*.json",
+    "*.safetensors",
+    "*.txt",
+    "*.model",
+    "*.tiktoken",
+    "*.jinja",
+    "*.npz",
+    "*.py",
+]
 
 
 def locate(model: str, folder: Path, *, revision: str, offline: bool) -> Path:

@@ -1,21 +1,29 @@
-"""POST /v1/audio/speech, /transcriptions and /translations on a server without an audio worker.
+"""POST /v1/audio/transcriptions, /translations and /speech.
 
-Owns what of a body is looked at before such a server says that it can't: a malformed one is told
-so first. Runs in the handler's task.
+Owns the line from form to answer: read, parse, find the worker, call, render. What is malformed is
+told before anybody asks whether there is a model. Runs in the handler's task.
 """
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Final, NoReturn
 
 import msgspec
 from aiohttp import web
 
 from gateway.body import decode, read_body
+from gateway.context import CONTEXT, Context
+from gateway.dialects import transcription
 from gateway.dialects.openai import errors
 from gateway.form import read_form
 from gateway.routes.route import Route
+from gateway.routes.text import parse_priority
+from gateway.sse import EventStream
+from gateway.worker import UnaryWorker
 from shared.errors import ServiceError
+from shared.pb.audio_pb2_grpc import AudioStub
 
 _LIMIT_BYTES: Final = 25 * 1024 * 1024
 
@@ -35,7 +43,7 @@ _SPEECH: Final = msgspec.json.Decoder(SpeechBody)
 
 def routes() -> list[Route]:
     """Return the routes of this module."""
-    handlers = {"speech": speak, "transcriptions": transcribe, "translations": transcribe}
+    handlers = {"speech": speak, "transcriptions": transcribe, "translations": translate}
     return [
         Route("POST", f"{prefix}/audio/{name}", handler, errors)
         for name, handler in handlers.items()
@@ -49,9 +57,67 @@ async def speak(request: web.Request) -> NoReturn:
     raise ServiceError("not_implemented", "audio model kind not loaded: tts")
 
 
-async def transcribe(request: web.Request) -> NoReturn:
-    """Refuse to write down a recording."""
+async def transcribe(request: web.Request) -> web.StreamResponse:
+    """Write down a recording."""
+    return await _write_down(request, to_english=False)
+
+
+async def translate(request: web.Request) -> web.StreamResponse:
+    """Write down in English what a recording says in any language."""
+    return await _write_down(request, to_english=True)
+
+
+async def _write_down(request: web.Request, *, to_english: bool) -> web.StreamResponse:
+    context = request.app[CONTEXT]
     form = await read_form(request, _LIMIT_BYTES)
-    if not form.get("file"):
-        raise ServiceError("invalid_request", "file is required", "file")
-    raise ServiceError("not_implemented", "audio model kind not loaded: stt")
+    asked = transcription.parse(form, translate=to_english)
+    asked.request.priority = parse_priority(request.headers.get("X-Priority", ""))
+    worker = context.registry.choose("audio", asked.model)
+    if worker is None:
+        raise ServiceError("not_implemented", "audio model kind not loaded: stt")
+    if asked.stream:
+        return await _send_stream(request, context, worker, asked)
+    transcript = await worker.call(
+        lambda channel: AudioStub(channel).Transcribe, asked.request, context.settings.timeout_s
+    )
+    context.metrics.note_inputs(0)
+    body, content_type = transcription.render(asked, transcript)
+    charset = None if content_type == "application/json" else "utf-8"
+    return web.Response(body=body, content_type=content_type, charset=charset)
+
+
+async def _send_stream(
+    request: web.Request, context: Context, worker: UnaryWorker, asked: transcription.Asked
+) -> web.StreamResponse:
+    data = _render(context, worker, asked)
+    async with (
+        aclosing(data),
+        EventStream(
+            request, transcription.render_failure, context.ping_s, context.patience_s
+        ) as stream,
+    ):
+        async for event in data:
+            await stream.send(event)
+        return await stream.finish()
+
+
+async def _render(
+    context: Context, worker: UnaryWorker, asked: transcription.Asked
+) -> AsyncGenerator[bytes]:
+    """Yield the events of a stream: some text for every window, and all of it at the end."""
+    pieces = worker.stream(
+        lambda channel: AudioStub(channel).StreamTranscript,
+        asked.request,
+        context.settings.timeout_s,
+    )
+    text = ""
+    async with aclosing(pieces):
+        async for piece in pieces:
+            added = "".join(segment.text for segment in piece.segments)
+            # What is put together from the pieces begins and ends as the whole does.
+            whole = (text + added).strip()
+            if len(whole) > len(text):
+                yield transcription.render_delta(whole[len(text) :])
+                text = whole
+    context.metrics.note_inputs(0)
+    yield transcription.render_done(text)

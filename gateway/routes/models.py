@@ -20,6 +20,7 @@ from shared.pb import worker_pb2
 # Kind of worker → what its model is called to be able to.
 _CAPABILITIES: Final[Mapping[str, str]] = {
     "text": "completion",
+    "audio": "transcription",
     "embed": "embedding",
     "rerank": "rerank",
 }

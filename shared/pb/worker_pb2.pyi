@@ -81,6 +81,7 @@ class ModelCard(_message.Message):
     CALL_TIMEOUT_MS_FIELD_NUMBER: _builtins.int
     INFILL_FIELD_NUMBER: _builtins.int
     ENCODER_FIELD_NUMBER: _builtins.int
+    AUDIO_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The id clients use and see, e.g. "SmolLM2-135M-Instruct"."""
     kind: _builtins.str
@@ -142,6 +143,10 @@ class ModelCard(_message.Message):
     def encoder(self) -> Global___EncoderCard:
         """Embed and rerank workers only."""
 
+    @_builtins.property
+    def audio(self) -> Global___AudioCard:
+        """Audio workers only."""
+
     def __init__(
         self,
         *,
@@ -171,14 +176,45 @@ class ModelCard(_message.Message):
         call_timeout_ms: _builtins.int = ...,
         infill: Global___InfillMarkers | None = ...,
         encoder: Global___EncoderCard | None = ...,
+        audio: Global___AudioCard | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["encoder", b"encoder", "infill", b"infill"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["audio", b"audio", "encoder", b"encoder", "infill", b"infill"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["aliases", b"aliases", "bos_token", b"bos_token", "call_timeout_ms", b"call_timeout_ms", "chat_template", b"chat_template", "context_tokens", b"context_tokens", "created_unix_s", b"created_unix_s", "default_sampling_json", b"default_sampling_json", "encoder", b"encoder", "eos_token", b"eos_token", "eos_token_ids", b"eos_token_ids", "infill", b"infill", "kind", b"kind", "max_batch_size", b"max_batch_size", "modalities", b"modalities", "model_type", b"model_type", "name", b"name", "parameters", b"parameters", "path", b"path", "quantization_bits", b"quantization_bits", "queue_limit", b"queue_limit", "reasoning", b"reasoning", "slots", b"slots", "tool_call_format", b"tool_call_format", "trained_context_tokens", b"trained_context_tokens", "vocab_tokens", b"vocab_tokens", "weight_bytes", b"weight_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["aliases", b"aliases", "audio", b"audio", "bos_token", b"bos_token", "call_timeout_ms", b"call_timeout_ms", "chat_template", b"chat_template", "context_tokens", b"context_tokens", "created_unix_s", b"created_unix_s", "default_sampling_json", b"default_sampling_json", "encoder", b"encoder", "eos_token", b"eos_token", "eos_token_ids", b"eos_token_ids", "infill", b"infill", "kind", b"kind", "max_batch_size", b"max_batch_size", "modalities", b"modalities", "model_type", b"model_type", "name", b"name", "parameters", b"parameters", "path", b"path", "quantization_bits", b"quantization_bits", "queue_limit", b"queue_limit", "reasoning", b"reasoning", "slots", b"slots", "tool_call_format", b"tool_call_format", "trained_context_tokens", b"trained_context_tokens", "vocab_tokens", b"vocab_tokens", "weight_bytes", b"weight_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ModelCard: _TypeAlias = ModelCard  # noqa: Y015
+
+@_typing.final
+class AudioCard(_message.Message):
+    """What an audio worker can do."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TRANSCRIBES_FIELD_NUMBER: _builtins.int
+    SPEAKS_FIELD_NUMBER: _builtins.int
+    VOICES_FIELD_NUMBER: _builtins.int
+    transcribes: _builtins.bool
+    speaks: _builtins.bool
+    @_builtins.property
+    def voices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names of the voices that it speaks with; the first is the default."""
+
+    def __init__(
+        self,
+        *,
+        transcribes: _builtins.bool = ...,
+        speaks: _builtins.bool = ...,
+        voices: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["speaks", b"speaks", "transcribes", b"transcribes", "voices", b"voices"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AudioCard: _TypeAlias = AudioCard  # noqa: Y015
 
 @_typing.final
 class EncoderCard(_message.Message):

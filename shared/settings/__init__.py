@@ -7,6 +7,7 @@ has them. One module per group of settings; callers import the groups from here.
 
 from __future__ import annotations
 
+from shared.settings.audio import AudioSettings
 from shared.settings.encoder import EmbedSettings, RerankSettings
 from shared.settings.gateway import GatewaySettings
 from shared.settings.launch import LaunchSettings
@@ -15,6 +16,7 @@ from shared.settings.text import TextSettings
 
 __all__ = [
     "WORKER_SETTINGS",
+    "AudioSettings",
     "EmbedSettings",
     "GatewaySettings",
     "LaunchSettings",
@@ -28,4 +30,5 @@ WORKER_SETTINGS: dict[str, type] = {
     "text": TextSettings,
     "embed": EmbedSettings,
     "rerank": RerankSettings,
+    "audio": AudioSettings,
 }

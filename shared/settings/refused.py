@@ -117,11 +117,6 @@ REFUSED: Final = (
             "MLXCEL_MTP_ADAPTIVE",
         ),
     ),
-    Refusal(
-        "there is no audio worker",
-        flags=("--audio-queue-depth", "--audio-request-timeout-secs"),
-        env=("MLXCEL_AUDIO_QUEUE_DEPTH", "MLXCEL_AUDIO_REQUEST_TIMEOUT_SECS"),
-    ),
     Refusal("there is no image worker", flags=("--image-model",), env=("MLXCEL_IMAGE_MODEL",)),
     Refusal(
         "no model here takes images, video or audio",

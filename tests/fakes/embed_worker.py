@@ -60,10 +60,13 @@ class FakeEmbedWorker(worker_pb2_grpc.WorkerServicer, embed_pb2_grpc.EmbedServic
         if self._dying is not None:
             await self._dying
         self._instance = secrets.token_hex(4)
-        self._server = rpc.WorkerServer(self.address, "mlxcel.v1.Worker", "mlxcel.v1.Embed")
+        self._server = rpc.WorkerServer(self.address, "mlxcel.v1.Worker")
         worker_pb2_grpc.add_WorkerServicer_to_server(self, self._server.server)
-        embed_pb2_grpc.add_EmbedServicer_to_server(self, self._server.server)
+        self._offer(self._server.server)
         await self._server.start()
+
+    def _offer(self, server) -> None:
+        embed_pb2_grpc.add_EmbedServicer_to_server(self, server)
 
     async def stop(self) -> None:
         """End at once."""

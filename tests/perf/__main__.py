@@ -16,7 +16,7 @@ import sys
 import uvloop
 
 from tests.checkpoint import ROOT, build, starter_folder
-from tests.perf import encoder, latency, soak, structure, throughput
+from tests.perf import audio, encoder, latency, soak, structure, throughput
 from tests.perf.client import BrokenStreamError
 from tests.perf.contestant import StartError
 
@@ -33,6 +33,7 @@ CASES = (
     "grammar",
     "grammar-tiny",
     "schemas",
+    "audio",
     "soak",
 )
 # A thousand texts of each length take minutes.
@@ -65,6 +66,7 @@ async def main(arguments: argparse.Namespace) -> None:
         "embed": lambda: encoder.measure(minilm, SHORT_RUNS, rounds),
         "clients": lambda: encoder.measure_clients(minilm, 256, rounds),
         "embed-long": lambda: encoder.measure(minilm, ((1000, encoder.LONG),), 1),
+        "audio": lambda: audio.measure(ROOT / "models" / "whisper-tiny.en", rounds),
         "soak": lambda: soak.measure(tiny, arguments.minutes),
     }
     load = f"load of others {os.getloadavg()[0]:.1f}"

@@ -1,0 +1,184 @@
+"""Recordings between a client and an audio worker: forms, streams, losses, names."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import aiohttp
+import pytest
+
+from shared.fleet import WorkerEntry
+from shared.pb import common_pb2 as common
+from tests.client import until
+from tests.contract.house import House
+from tests.fakes.audio_worker import FakeAudioWorker
+
+TRANSCRIBE, TRANSLATE = "/v1/audio/transcriptions", "/v1/audio/translations"
+
+
+class Studio:
+    """A house with an audio worker beside its text worker."""
+
+    def __init__(self, house: House, **card) -> None:
+        self.house = house
+        address = f"unix:{house._folder}/a.sock"
+        house._entries.append((WorkerEntry(1, "ear", "audio", "", 1, 0.0, {}), (address,)))
+        self.worker = FakeAudioWorker(address, "audio", **card)
+
+    async def start(self, **settings) -> None:
+        await self.worker.start()
+        await self.house.start(**settings)
+
+    async def send(self, path=TRANSCRIBE, headers=None, **fields):
+        """Return status, headers and body of a form's answer."""
+        form = aiohttp.FormData(fields, default_to_multipart=True)
+        form.add_field("file", b"Hello you there", filename="speech.wav")
+        async with self.house.session.post(path, data=form, headers=headers) as reply:
+            return reply.status, reply.headers, await reply.text()
+
+    async def fail(self, **fields):
+        """Return status, type and message of an error."""
+        status, _, body = await self.send(**fields)
+        error = json.loads(body)["error"]
+        return status, error["type"], error["message"]
+
+    async def stream(self, **fields):
+        """Return the events of a stream."""
+        status, headers, body = await self.send(stream="true", **fields)
+        assert (status, headers["Content-Type"]) == (200, "text/event-stream"), body
+        lines = [line.removeprefix("data: ") for line in body.split("\n\n") if line[:1] == "d"]
+        return [line if line == "[DONE]" else json.loads(line) for line in lines]
+
+
+@pytest.fixture
+async def make_studio(house):
+    house.add_worker()
+    made = []
+
+    async def make(settings=None, **card):
+        made.append(Studio(house, **card))
+        await made[0].start(**settings or {})
+        return made[0]
+
+    yield make
+    made[0].worker.release.set()
+    await house.stop()
+    await made[0].worker.stop()
+
+
+async def test_a_recording_is_answered_under_both_paths(make_studio):
+    studio = await make_studio()
+    for path in (TRANSCRIBE, "/audio/transcriptions"):
+        status, headers, body = await studio.send(path, {"X-Priority": "low"}, model="whisper-1")
+        assert (status, headers["Content-Type"]) == (200, "application/json")
+        assert json.loads(body)["text"] == "Hello you there"
+    assert studio.worker.seen[0].priority == common.PRIORITY_LOW
+    assert not studio.worker.seen[0].translate
+
+
+async def test_a_translation_asks_for_english(make_studio):
+    studio = await make_studio()
+    for path in (TRANSLATE, "/audio/translations"):
+        status, _, body = await studio.send(path)
+        assert (status, json.loads(body)) == (200, {"text": "Hello you there"})
+        assert studio.worker.seen[-1].translate
+    status, _, body = await studio.send(TRANSLATE, stream="true")
+    assert (status, json.loads(body)) == (200, {"text": "Hello you there"})
+
+
+@pytest.mark.parametrize(
+    ("style", "content_type"),
+    [
+        ("text", "text/plain; charset=utf-8"),
+        ("srt", "application/x-subrip; charset=utf-8"),
+        ("vtt", "text/vtt; charset=utf-8"),
+        ("verbose_json", "application/json"),
+    ],
+)
+async def test_every_form_says_what_it_is(make_studio, style, content_type):
+    studio = await make_studio()
+    status, headers, _ = await studio.send(response_format=style)
+    assert (status, headers["Content-Type"]) == (200, content_type)
+
+
+async def test_a_stream_tells_piece_by_piece(make_studio):
+    studio = await make_studio()
+    *deltas, done, end = await studio.stream()
+    assert [event["type"] for event in deltas] == ["transcript.text.delta"] * 2
+    assert [event["delta"] for event in deltas] == ["Hello", " you there"]
+    assert (done["type"], done["text"]) == ("transcript.text.done", "Hello you there")
+    assert end == "[DONE]"
+
+
+async def test_a_stream_that_fails_before_it_begins_is_an_answer(make_studio):
+    studio = await make_studio()
+    failed = await studio.fail(stream="true", prompt="[fail=invalid_request]")
+    assert failed == (400, "invalid_request_error", "as the script says")
+
+
+async def test_a_stream_that_fails_later_says_so(make_studio):
+    studio = await make_studio()
+    delta, error = await studio.stream(prompt="[late=engine_failed]")
+    assert delta["delta"] == "Hello"
+    assert error["error"]["message"] == "as the script says"
+    assert len(studio.worker.seen) == 1
+
+
+@pytest.mark.parametrize("streams", [False, True])
+async def test_a_call_whose_worker_dies_is_made_once_more(make_studio, streams):
+    studio = await make_studio()
+    send = studio.stream if streams else studio.send
+    asked = asyncio.create_task(send(prompt="[die]"))
+    await until(lambda: not studio.worker.listening)
+    await studio.worker.start()
+    answer = await asked
+    assert "Hello you there" in str(answer)
+    assert len(studio.worker.seen) == 2
+
+
+async def test_one_stream_too_many_is_refused(make_studio):
+    studio = await make_studio(queue_limit=1)
+    held = asyncio.create_task(studio.stream(prompt="[hold]"))
+    await until(lambda: bool(studio.worker.seen))
+    for streams in ("true", "false"):
+        status, kind, _ = await studio.fail(stream=streams)
+        assert (status, kind) == (503, "server_busy")
+    studio.worker.release.set()
+    assert (await held)[-1] == "[DONE]"
+
+
+async def test_a_stream_that_takes_too_long_is_told_so(make_studio):
+    studio = await make_studio(call_timeout_ms=200)
+    status, kind, _ = await studio.fail(stream="true", prompt="[hold]")
+    assert (status, kind) == (504, "server_timeout")
+    await until(lambda: studio.worker.cancelled == 1)
+
+
+async def test_a_client_that_leaves_ends_its_stream(make_studio):
+    studio = await make_studio()
+    asked = asyncio.create_task(studio.stream(prompt="[hold]"))
+    await until(lambda: bool(studio.worker.seen))
+    asked.cancel()
+    await until(lambda: studio.worker.cancelled == 1)
+
+
+async def test_any_name_will_do_unless_names_are_strict(make_studio):
+    studio = await make_studio({"strict_model": True})
+    assert (await studio.send(model="ear"))[0] == 200
+    assert (await studio.send(model="fake-audio"))[0] == 200
+    assert (await studio.send())[0] == 200
+    assert (await studio.fail(model="whisper-9"))[0] == 404
+
+
+async def test_fields_are_checked_before_the_worker_is_asked(make_studio):
+    studio = await make_studio()
+    assert (await studio.fail(response_format="xml"))[0] == 400
+    assert not studio.worker.seen
+
+
+async def test_there_is_no_speech_yet(make_studio):
+    studio = await make_studio()
+    async with studio.house.session.post("/v1/audio/speech", json={"input": "Hi."}) as reply:
+        assert reply.status == 501
+        assert (await reply.json())["error"]["message"] == "audio model kind not loaded: tts"

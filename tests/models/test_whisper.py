@@ -1,0 +1,191 @@
+"""Whisper through the whole server: what the official client hears of recorded speech.
+
+The recordings were spoken by espeak-ng; beside each lies what the bare library makes of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import aiohttp
+import numpy as np
+import openai
+import pytest
+
+from shared.pb import worker_pb2, worker_pb2_grpc
+from shared.rpc import open_channel
+from tests.server import ROOT, serve_fleet
+
+SOUNDS = ROOT / "tests" / "data" / "audio"
+# Two sentences.
+SHORT = SOUNDS / "bicycle.flac"
+# Sixteen sentences in a minute, without a pause at the border of a window.
+SENTENCES = SOUNDS / "sentences.ogg"
+MODEL = {"model": "whisper-1"}
+FORMS = ("/v1/audio/transcriptions", "/v1/audio/translations")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    worker = {"name": "ear", "kind": "audio", "model": str(ROOT / "models" / "whisper-tiny.en")}
+    with serve_fleet(tmp_path_factory.mktemp("s"), worker | {"queue_depth": 4}) as server:
+        yield server
+
+
+@pytest.fixture
+async def client(server):
+    async with openai.AsyncOpenAI(
+        base_url=f"{server.url}/v1", api_key="none", max_retries=0
+    ) as client:
+        yield client
+
+
+def encode(path: Path, *words: str) -> tuple[str, bytes]:
+    """Return the name and the bytes of the two sentences in another container."""
+    command = ["ffmpeg", "-v", "error", "-y", "-i", str(SHORT), *words, str(path)]
+    subprocess.run(command, check=True)
+    return path.name, path.read_bytes()
+
+
+def words_of(text: str) -> list[str]:
+    return "".join(c for c in text.lower() if c.isalnum() or c.isspace()).split()
+
+
+def errors(heard: Sequence[str], said: Sequence[str]) -> int:
+    """Return how many words must be added, left out or exchanged to make one of the other."""
+    row = list(range(len(said) + 1))
+    for i, word in enumerate(heard, 1):
+        last, row[0] = row[0], i
+        for j, other in enumerate(said, 1):
+            last, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, last + (word != other))
+    return row[-1]
+
+
+def read(name: str) -> list[str]:
+    return words_of((SOUNDS / name).read_text("utf-8"))
+
+
+async def until_load(server, calls: int) -> None:
+    """Wait until the worker holds some calls."""
+    async with asyncio.timeout(60), open_channel(server.address()) as channel:
+        pulse = worker_pb2_grpc.WorkerStub(channel).Pulse(worker_pb2.PulseRequest())
+        while (beat := await pulse.read()).slots_active + beat.queue_depth < calls:
+            pass
+        pulse.cancel()
+
+
+def files(server) -> set[Path]:
+    return {path for path in server.temporary.rglob("*") if "mlx" not in path.parts}
+
+
+def children(server) -> list[str]:
+    (worker,) = server.find("workers.audio")
+    return [child.name() for child in worker.children()]
+
+
+async def test_every_container_gives_the_same_text_and_a_full_queue_refuses(
+    client, server, tmp_path
+):
+    files = [
+        encode(tmp_path / "bicycle.wav"),
+        encode(tmp_path / "bicycle.mp3", "-ar", "44100", "-b:a", "192k"),
+        encode(tmp_path / "bicycle.m4a", "-ar", "44100", "-b:a", "192k"),
+        encode(tmp_path / "bicycle.opus", "-b:a", "128k"),
+    ]
+    make = client.audio.transcriptions.create
+    asked = [asyncio.create_task(make(file=file, **MODEL)) for file in files]
+    # Four are what the queue holds, and each takes seconds.
+    await until_load(server, 4)
+    with pytest.raises(openai.InternalServerError, match="All slots are busy"):
+        await make(file=SHORT, **MODEL)
+    texts = [(await task).text for task in asked]
+    assert texts[1:] == texts[:-1]
+    said, bare = read("bicycle.said.txt"), read("bicycle.txt")
+    assert errors(words_of(texts[0]), said) <= errors(bare, said)
+
+
+async def test_a_long_recording_loses_no_sentence_and_streams_as_it_is_heard(client):
+    stream = await client.audio.transcriptions.create(file=SENTENCES, stream=True, **MODEL)
+    *deltas, done = [event async for event in stream]
+    assert len(deltas) >= 2
+    assert "".join(event.delta for event in deltas) == done.text
+    said, bare = read("sentences.said.txt"), read("sentences.txt")
+    heard = words_of(done.text)
+    assert errors(heard, said) <= errors(bare, said)
+    for sentence in (SOUNDS / "sentences.said.txt").read_text("utf-8").splitlines():
+        assert words_of(sentence)[-1] in heard, sentence
+
+
+async def test_segments_and_words_say_when_they_were_said(client):
+    answer = await client.audio.transcriptions.create(
+        file=SHORT,
+        response_format="verbose_json",
+        timestamp_granularities=["segment", "word"],
+        **MODEL,
+    )
+    assert answer.language == "english"
+    assert 6 < answer.duration < 9
+    assert "".join(segment.text for segment in answer.segments).strip() == answer.text
+    assert [word.word for word in answer.words] == answer.text.split()
+    times = [time for word in answer.words for time in (word.start, word.end)]
+    assert times == sorted(times)
+    assert 0 <= times[0] < 1
+    assert answer.duration - 2 < times[-1] <= answer.duration
+
+
+async def test_silence_and_a_hum_say_nothing(client):
+    def wave(samples) -> tuple[str, bytes]:
+        command = ["ffmpeg", "-v", "error", "-f", "s16le", "-ar", "16000", "-ac", "1"]
+        command += ["-i", "pipe:0", "-f", "wav", "pipe:1"]
+        made = subprocess.run(command, input=samples.tobytes(), capture_output=True, check=True)
+        return "x.wav", made.stdout
+
+    hum = 1500 * np.sin(np.arange(5 * 16_000) * 2 * np.pi * 50 / 16_000)
+    for samples in (np.zeros(40 * 16_000, np.int16), hum.astype(np.int16)):
+        answer = await client.audio.transcriptions.create(file=wave(samples), **MODEL)
+        assert answer.text == ""
+
+
+@pytest.mark.parametrize("path", FORMS)
+async def test_uploads_that_are_no_recordings_are_refused_and_nothing_is_left(server, path):
+    junk = {
+        "empty": b"",
+        "text": b"hello, this is text",
+        "noise": np.random.default_rng(0).bytes(50_000),
+        "truncated": SHORT.read_bytes()[:30_000],
+        "playlist": f"#EXTM3U\n#EXTINF:1,\nfile://{SHORT}\n".encode(),
+    }
+    before, kept = server.find("workers.audio"), files(server)
+    async with aiohttp.ClientSession(server.url) as session:
+        for name, data in junk.items():
+            form = aiohttp.FormData({"model": "whisper-1"})
+            form.add_field("file", data, filename="a.wav")
+            async with session.post(path, data=form) as reply:
+                error = (await reply.json())["error"]
+                assert (reply.status, error["param"]) == (400, "file"), name
+                assert error["message"].startswith("The audio file "), name
+    assert server.find("workers.audio") == before
+    assert children(server) == []
+    assert files(server) == kept
+
+
+async def test_a_language_that_the_model_does_not_know_is_refused(client):
+    with pytest.raises(openai.BadRequestError, match="knows English only") as caught:
+        await client.audio.transcriptions.create(file=SHORT, language="de", **MODEL)
+    assert caught.value.param == "language"
+
+
+@pytest.mark.filterwarnings("ignore:deprecated:DeprecationWarning")
+async def test_another_language_becomes_english(tmp_path_factory):
+    worker = {"name": "ear", "kind": "audio", "model": str(ROOT / "models" / "whisper-base")}
+    with serve_fleet(tmp_path_factory.mktemp("s"), worker) as server:
+        async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="none") as client:
+            answer = await client.audio.translations.create(
+                file=SOUNDS / "german.ogg", response_format="verbose_json", **MODEL
+            )
+    assert answer.language == "german"
+    for words in ("my name is thomas", "germany", "beautiful"):
+        assert words in " ".join(words_of(answer.text))

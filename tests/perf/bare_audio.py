@@ -1,0 +1,33 @@
+"""The yardstick of transcription: mlx-audio's own `generate`, in a process of its own.
+
+`python -m tests.perf.bare_audio MODEL SOUND` transcribes once per line on stdin, as often as the
+line says, and answers with the seconds it took. There is no HTTP and no second process in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+
+from workers import runtime
+from workers.audio import recording, whisper
+
+
+def main() -> None:
+    """Answer jobs until stdin ends."""
+    device = runtime.set_up(1.0)
+    model = whisper.load(Path(sys.argv[1]), full_precision=device.full_precision)
+    data = Path(sys.argv[2]).read_bytes()
+    print("ready", flush=True)
+    for line in sys.stdin:
+        start_s = time.perf_counter()
+        for _ in range(int(line)):
+            samples = asyncio.run(recording.decode(data, 3600))
+            model.generate(samples, fp16=not device.full_precision, language="en")
+        print(time.perf_counter() - start_s, flush=True)
+
+
+if __name__ == "__main__":
+    main()

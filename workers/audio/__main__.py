@@ -1,0 +1,54 @@
+"""An audio worker process: `python -m workers.audio --config FLEET --name NAME`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from shared.config import ConfigError
+from shared.pb import audio_pb2_grpc
+from shared.settings import AudioSettings
+from workers import place as places
+from workers.audio import model, recording
+from workers.audio.service import AudioService
+from workers.audio.transcription import Transcription
+from workers.lane import Lane
+from workers.unary import UnaryProcess
+
+_SERVICE = "mlxcel.v1.Audio"
+_DEFAULT_SHARE = 0.1
+
+
+def check(settings: AudioSettings, folder: Path) -> None:  # noqa: ARG001 - the same for every kind
+    """Refuse settings that can't work before anything heavy starts.
+
+    Raises:
+        ConfigError: what is wrong.
+    """
+    for name in ("batch_size", "queue_depth", "request_timeout_s"):
+        if getattr(settings, name) < 0:
+            raise ConfigError(f"{name}: must not be negative")
+    if settings.max_duration_s < 1:
+        raise ConfigError("max_duration_s: must be at least 1")
+    recording.require_program()
+
+
+async def _serve(place: places.Place) -> int:
+    lane: Lane[model.WhisperModel, Transcription] = Lane(
+        lambda: model.load(place, process.device), place.settings.queue_depth
+    )
+    process = UnaryProcess(place, lane, _SERVICE, _DEFAULT_SHARE)
+    service = AudioService(lane, place.settings.max_duration_s)
+    audio_pb2_grpc.add_AudioServicer_to_server(service, process.server)
+    return await process.run()
+
+
+def main() -> None:
+    """Run the process."""
+    place = places.take("workers.audio", {"audio": AudioSettings}, sys.argv[1:], check)
+    places.leave(asyncio.run(_serve(place)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,306 @@
+"""The model that the lane runs: a few windows of sound per step, whosever they are.
+
+Owns the choice of windows that are decoded together, what is done with an unlikely result, and
+the card. Windows of one recording and of several go together when they are to be decoded in the
+same way; none is longer than half a minute, so that a step is bounded. Runs on the lane's thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+from mlx.utils import tree_flatten
+from mlx_audio.stt.models.whisper.audio import (
+    N_FRAMES,
+    N_SAMPLES,
+    log_mel_spectrogram,
+    pad_or_trim,
+)
+from mlx_audio.stt.models.whisper.decoding import DecodingOptions, DecodingResult
+from mlx_audio.stt.models.whisper.timing import add_word_timestamps
+from mlx_audio.stt.models.whisper.tokenizer import LANGUAGES, TO_LANGUAGE_CODE
+
+from shared.errors import ServiceError
+from shared.pb import audio_pb2 as pb
+from shared.pb import worker_pb2
+from shared.settings import AudioSettings
+from workers import hub
+from workers.audio import whisper
+from workers.audio import window as windows
+from workers.audio.transcription import Transcription, Window
+from workers.audio.window import RATE_HZ
+from workers.place import Place
+from workers.runtime import Device
+
+log = logging.getLogger(__name__)
+
+DEFAULT_TIMEOUT_S = 120
+# Windows that a GPU decodes in about the time of one; a CPU is busy with one.
+_BATCH = 8
+# Source: Whisper's transcribe.py: repeats itself, is unlikely, is no speech.
+_MOST_COMPRESSED = 2.4
+_LEAST_LOGPROB = -1.0
+_NO_SPEECH = 0.6
+# A hum passes as one unlikely word; then the model is all but sure that nobody speaks.
+_SURELY_NO_SPEECH, _DOUBTED_LOGPROB = 0.85, -0.6
+_HOP_HZ = 100
+_HOP = RATE_HZ // _HOP_HZ
+
+
+class _Listener:
+    """What times words asks of a network, without a second run of the encoder."""
+
+    def __init__(self, network: Any) -> None:
+        self.alignment_heads = network.alignment_heads
+        self._decoder = network.decoder
+
+    def forward_with_cross_qk(self, features: mx.array, tokens: mx.array) -> tuple[Any, Any]:
+        """Return the logits of some tokens, and where each head looks."""
+        logits, _, attention = self._decoder(tokens, features)
+        return logits, attention
+
+
+class WhisperModel:
+    """A model that is ready to run."""
+
+    def __init__(self, network: Any, card: worker_pb2.ModelCard, batch: int) -> None:
+        self.card = card
+        self._network = network
+        self._batch = batch
+        self._longest = network.dims.n_text_ctx // 2
+
+    def step(self, jobs: Sequence[Transcription]) -> None:
+        """Decode some windows once."""
+        job = jobs[0]
+        for each in jobs if self._batch > 1 else jobs[:1]:
+            if each.spectrum is None:
+                self._open(each)
+        if job.ended:
+            return
+        if not job.language:
+            self._find_language(job)
+        batch = self._pick(job, jobs)
+        features = mx.concatenate([self._encode(item) for item in batch])
+        results = self._network.decode(features, self._options(batch[0]))
+        for item, result in zip(batch, results, strict=True):
+            self._take(item, result)
+
+    def check(self, request: pb.TranscribeRequest) -> None:
+        """Make a request's language a code.
+
+        Raises:
+            ServiceError: `invalid_request`, the model does not know it.
+        """
+        asked = request.language.strip().lower()
+        code = TO_LANGUAGE_CODE.get(asked, asked.split("-")[0])
+        if not self._network.is_multilingual:
+            if asked and code != "en":
+                raise _unknown(request.language, f"{self.card.name} knows English only")
+            code = "en"
+        elif asked and code not in list(LANGUAGES)[: self._network.num_languages]:
+            raise _unknown(request.language, "use a code like 'de', or a name like 'german'")
+        request.language = code
+
+    def name_language(self, code: str) -> str:
+        """Return the English name of a language."""
+        return LANGUAGES.get(code, code)
+
+    def try_out(self) -> None:
+        """Compile what is needed, on a second of noise."""
+        noise = np.random.default_rng(0).normal(0, 0.01, RATE_HZ).astype(np.float32)
+        mel = pad_or_trim(self._spectrum(noise), N_FRAMES, axis=-2)[None]
+        options = DecodingOptions(language="en", sample_len=2, fp16=self._halves)
+        self._network.decode(mel, options)
+
+    # ---------------------------------------------------------------- innards
+
+    @property
+    def _halves(self) -> bool:
+        return bool(self._network.dtype == mx.float16)
+
+    def _pick(self, first: Transcription, jobs: Sequence[Transcription]) -> list[Window]:
+        """Take the windows to decode now: the first job's, and others in the same style."""
+        batch: list[Window] = []
+        for job in jobs:
+            while job.waiting and job.style == first.style and len(batch) < self._batch:
+                if batch and job.waiting[0].temperature != batch[0].temperature:
+                    break
+                job.serve()
+                batch.append(job.waiting.popleft())
+        return batch
+
+    def _spectrum(self, samples: windows.Samples) -> mx.array:
+        """Return the spectrum of a whole recording.
+
+        Shape: [hundredths of a second, mel bands].
+        Source: Whisper's transcribe.py: the silence that the sound is followed by is cut off.
+        """
+        mel = log_mel_spectrogram(samples, self._network.dims.n_mels, padding=N_SAMPLES)
+        mel = mel[:-N_FRAMES].astype(self._network.dtype)
+        mx.eval(mel)
+        return mel
+
+    def _open(self, job: Transcription) -> None:
+        job.serve()
+        job.spectrum = self._spectrum(job.samples)
+        job.open(in_parts=self._batch > 1)
+
+    def _encode(self, item: Window) -> mx.array:
+        if item.features is None:
+            mel = item.owner.spectrum[item.begin // _HOP : item.end // _HOP]
+            item.features = self._network.encoder(pad_or_trim(mel, N_FRAMES, axis=-2)[None])
+            mx.eval(item.features)
+        return item.features
+
+    def _find_language(self, job: Transcription) -> None:
+        """Find out what is spoken, by the beginning of a recording."""
+        _, [chances] = self._network.detect_language(self._encode(job.waiting[0]))
+        job.language = max(chances, key=chances.__getitem__)
+
+    def _options(self, item: Window) -> DecodingOptions:
+        request = item.owner.request
+        return DecodingOptions(
+            task="translate" if request.translate else "transcribe",
+            language=item.owner.language,
+            temperature=item.temperature,
+            sample_len=min(request.max_tokens or self._longest, self._longest),
+            prompt=self._prompt(item.owner) or None,
+            fp16=self._halves,
+        )
+
+    def _prompt(self, job: Transcription) -> list[int]:
+        """Return what comes before a window.
+
+        Where windows go one by one, also what the last ones said: Whisper hears better then.
+        """
+        given = job.request.prompt.strip()
+        tokens: list[int] = self._network.get_tokenizer().encode(f" {given}") if given else []
+        return tokens + job.said if self._batch == 1 else tokens
+
+    def _take(self, item: Window, result: DecodingResult) -> None:
+        """Give a result to its call, or have it tried again at a higher temperature."""
+        is_unlikely = result.avg_logprob < _LEAST_LOGPROB
+        is_silent = _is_silent(result)
+        is_bad = is_unlikely or result.compression_ratio > _MOST_COMPRESSED
+        if is_bad and not is_silent and not item.is_last_rung:
+            item.rung += 1
+            item.owner.waiting.appendleft(item)
+            return
+        segments, rest = ([], item.end) if is_silent else self._segments(item, result)
+        item.owner.keep(item, segments, rest)
+
+    def _segments(
+        self, item: Window, result: DecodingResult
+    ) -> tuple[list[pb.Transcript.Segment], int]:
+        """Return what a window says, and where it must be heard again, in samples."""
+        job, tokenizer = item.owner, self._network.get_tokenizer()
+        duration_s = (item.end - item.begin) / RATE_HZ
+        pieces, rest_s = windows.read(
+            result.tokens,
+            tokenizer.timestamp_begin,
+            duration_s,
+            is_last=item.end == item.limit,
+        )
+        offset_s = item.begin / RATE_HZ
+        segments = []
+        for piece in pieces:
+            text = tokenizer.decode(piece.tokens)
+            if text.strip() and piece.end_s > piece.start_s:
+                segments.append(
+                    pb.Transcript.Segment(
+                        start_s=offset_s + piece.start_s,
+                        end_s=min(offset_s + piece.end_s, item.end / RATE_HZ),
+                        text=text,
+                        tokens=piece.tokens,
+                        temperature=result.temperature,
+                        avg_logprob=result.avg_logprob,
+                        compression_ratio=result.compression_ratio,
+                        no_speech_prob=result.no_speech_prob,
+                        seek=round(offset_s * _HOP_HZ),
+                    )
+                )
+        if job.request.words:
+            self._time_words(item, segments)
+        return segments, item.end if rest_s is None else item.begin + round(rest_s * RATE_HZ)
+
+    def _time_words(self, item: Window, segments: Sequence[pb.Transcript.Segment]) -> None:
+        """Add to each segment when its words were said."""
+        tables: list[dict[str, Any]] = [
+            {"seek": s.seek, "start": s.start_s, "end": s.end_s, "tokens": list(s.tokens)}
+            for s in segments
+        ]
+        task = "translate" if item.owner.request.translate else "transcribe"
+        add_word_timestamps(
+            segments=tables,
+            model=_Listener(self._network),
+            tokenizer=self._network.get_tokenizer(item.owner.language, task),
+            mel=item.features[0],
+            num_frames=max(2, (item.end - item.begin) * _HOP_HZ // RATE_HZ),
+            last_speech_timestamp=item.begin / RATE_HZ,
+        )
+        for segment, table in zip(segments, tables, strict=True):
+            for word in table.get("words", ()):
+                said = pb.Transcript.Word(word=word["word"].strip())
+                said.start_s, said.end_s = word["start"], max(word["start"], word["end"])
+                segment.words.append(said)
+
+
+def _is_silent(result: DecodingResult) -> bool:
+    """Return whether nobody speaks in a window, whatever words have come out of it."""
+    if result.no_speech_prob > _SURELY_NO_SPEECH:
+        return bool(result.avg_logprob < _DOUBTED_LOGPROB)
+    return bool(result.no_speech_prob > _NO_SPEECH and result.avg_logprob < _LEAST_LOGPROB)
+
+
+def _unknown(language: str, hint: str) -> ServiceError:
+    return ServiceError(
+        "invalid_request", f"language: {language[:40]!r} is not known; {hint}", "language"
+    )
+
+
+def load(place: Place, device: Device) -> WhisperModel:
+    """Load the model of a place in the fleet, and try it out.
+
+    Raises:
+        PermanentError: it is not to be had, or can't run.
+    """
+    started_s = time.monotonic()
+    settings: AudioSettings = place.settings
+    path = hub.locate(
+        settings.model, place.folder, revision=settings.revision, offline=settings.offline
+    )
+    network = whisper.load(path, full_precision=device.full_precision)
+    batch = settings.batch_size or (1 if device.full_precision else _BATCH)
+    model = WhisperModel(network, _describe(network, path, place), batch)
+    model.card.max_batch_size = batch
+    model.try_out()
+    log.info("loaded %s in %.1f s", path.name, time.monotonic() - started_s)
+    return model
+
+
+def _describe(network: Any, path: Path, place: Place) -> worker_pb2.ModelCard:
+    """Return the card of a loaded model."""
+    settings = place.settings
+    names = settings.alias or (path.name,)
+    arrays = [array for _, array in tree_flatten(network.parameters())]
+    return worker_pb2.ModelCard(
+        name=names[0],
+        aliases=(*names[1:], place.entry.name, path.name),
+        kind=place.entry.kind,
+        path=str(path),
+        model_type="whisper",
+        created_unix_s=int(time.time()),
+        parameters=sum(array.size for array in arrays),
+        weight_bytes=sum(array.nbytes for array in arrays),
+        vocab_tokens=network.dims.n_vocab,
+        slots=settings.queue_depth,
+        queue_limit=max(1, settings.queue_depth),
+        call_timeout_ms=1000 * (settings.request_timeout_s or DEFAULT_TIMEOUT_S),
+        audio=worker_pb2.AudioCard(transcribes=True),
+    )

@@ -1,0 +1,82 @@
+"""The gRPC face of an audio worker.
+
+Owns the RPCs. Runs on the event loop: what decodes a recording is another process, and what
+listens to it the lane.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+import grpc.aio
+
+from shared.pb import audio_pb2 as pb
+from shared.pb import audio_pb2_grpc
+from workers.audio import recording
+from workers.audio.model import WhisperModel
+from workers.audio.transcription import Transcription
+from workers.lane import Lane
+from workers.rim import rim, stream_rim
+from workers.unary import time_left_s
+
+Context = grpc.aio.ServicerContext
+
+
+class AudioService(audio_pb2_grpc.AudioServicer):
+    """Serves one model.
+
+    Args:
+        longest_s: seconds that a recording may have.
+    """
+
+    def __init__(self, lane: Lane[WhisperModel, Transcription], longest_s: int) -> None:
+        self._lane = lane
+        self._longest_s = longest_s
+
+    @rim
+    async def Transcribe(self, request: pb.TranscribeRequest, context: Context) -> pb.Transcript:
+        with self._lane.admit() as model:
+            job = await self._receive(model, request, context)
+            transcript: pb.Transcript = await self._lane.run(job)
+        transcript.language = model.name_language(job.language)
+        return transcript
+
+    @stream_rim
+    async def StreamTranscript(
+        self, request: pb.TranscribeRequest, context: Context
+    ) -> AsyncIterator[pb.Transcript]:
+        with self._lane.admit() as model:
+            job = await self._receive(model, request, context)
+            async for segments in self._listen(job):
+                piece = job.transcript(segments)
+                piece.language = model.name_language(job.language)
+                yield piece
+
+    async def _receive(
+        self, model: WhisperModel, request: pb.TranscribeRequest, context: Context
+    ) -> Transcription:
+        """Return the job that a request is.
+
+        Raises:
+            ServiceError: there is no sound to be had from it, or no such language.
+        """
+        model.check(request)
+        samples = await recording.decode(request.recording, self._longest_s)
+        request.ClearField("recording")
+        return Transcription(request, samples, time_left_s(context))
+
+    async def _listen(self, job: Transcription) -> AsyncIterator[Sequence[pb.Transcript.Segment]]:
+        """Yield the segments of a job as they are done.
+
+        Raises:
+            ServiceError: it failed.
+        """
+        running = asyncio.ensure_future(self._lane.run(job))
+        try:
+            while (segments := await job.pieces.get()) is not None:
+                yield segments
+            await running
+        finally:
+            running.cancel()
+            job.ended = True

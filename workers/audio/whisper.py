@@ -1,0 +1,110 @@
+"""A Whisper checkpoint, loaded: mlx-audio's network with a tokenizer that needs nothing else.
+
+Takes both layouts there are: OpenAI's names in weights.safetensors or .npz, and those of
+transformers. Runs on the lane's thread.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import mlx.core as mx
+from mlx import nn
+from mlx_audio.stt.models.whisper.whisper import Model, ModelDimensions
+from tokenizers import Tokenizer
+
+from shared.lifecycle import PermanentError
+
+_EMBEDDING = "decoder.token_embedding.weight"
+_FIRST_TIME = "<|0.00|>"
+
+
+class Vocabulary:
+    """What mlx-audio asks of a tokenizer, under the names by which it does."""
+
+    def __init__(self, path: Path) -> None:
+        self._tokenizer = Tokenizer.from_file(str(path))
+        self._ids: dict[str, int] = self._tokenizer.get_vocab(with_added_tokens=True)
+        # Tokens of time follow this one; not every tokenizer.json names them.
+        self._ids.setdefault(_FIRST_TIME, self._ids["<|notimestamps|>"] + 1)
+        self.eos_token_id = self.unk_token_id = self._ids["<|endoftext|>"]
+
+    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=add_special_tokens).ids
+        return ids
+
+    def decode(self, ids: Sequence[int], *, skip_special_tokens: bool) -> str:
+        text: str = self._tokenizer.decode(list(ids), skip_special_tokens=skip_special_tokens)
+        return text
+
+    def convert_tokens_to_ids(self, token: str) -> int:
+        return self._ids.get(token, self.unk_token_id)
+
+    def get_vocab(self) -> dict[str, int]:
+        return self._ids
+
+
+def load(path: Path, *, full_precision: bool) -> Model:
+    """Return the model in a folder.
+
+    Args:
+        full_precision: whether this device multiplies float32 fastest.
+
+    Raises:
+        PermanentError: it is no Whisper, or not whole.
+    """
+    config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+    if config.get("model_type", "whisper") != "whisper":
+        raise PermanentError(f"{path}: a {config['model_type']} model can't transcribe")
+    try:
+        dimensions = ModelDimensions.from_dict(config)
+        model = Model(dimensions, mx.float32 if full_precision else mx.float16)
+        weights = model.sanitize(_read_weights(path))
+        _quantize(model, config, weights)
+        weights.pop("alignment_heads", None)
+        model.load_weights(list(weights.items()), strict=True)
+    except (TypeError, ValueError, KeyError) as failure:
+        raise PermanentError(f"{path} is not a whole Whisper model: {failure}") from failure
+    mx.eval(model.parameters())
+    vocabulary = Vocabulary(_require(path / "tokenizer.json"))
+    # Where get_tokenizer() looks; otherwise a transformers processor is put there.
+    model._processor = SimpleNamespace(tokenizer=vocabulary)  # noqa: SLF001
+    _set_alignment(model, path)
+    return model
+
+
+def _read_weights(path: Path) -> dict[str, mx.array]:
+    files = sorted(path.glob("*.safetensors")) or [_require(path / "weights.npz")]
+    weights: dict[str, mx.array] = {}
+    for file in files:
+        weights.update(mx.load(str(file)))
+    # transformers also stores the output layer, which is the embedding once more.
+    weights.pop("proj_out.weight", None)
+    return weights
+
+
+def _quantize(model: Any, config: dict[str, Any], weights: dict[str, mx.array]) -> None:
+    """Give the model the layers that quantised weights need."""
+    if (how := config.get("quantization")) is not None:
+        kinds = (nn.Linear, nn.Embedding)
+        wanted = lambda name, layer: isinstance(layer, kinds) and f"{name}.scales" in weights  # noqa: E731
+        nn.quantize(model, how["group_size"], how["bits"], class_predicate=wanted)
+
+
+def _set_alignment(model: Any, path: Path) -> None:
+    """Tell the model which heads follow the sound, by which words are timed."""
+    file = path / "generation_config.json"
+    if file.is_file():
+        heads = json.loads(file.read_text(encoding="utf-8")).get("alignment_heads")
+        if heads:
+            model.set_alignment_heads(heads)
+
+
+def _require(path: Path) -> Path:
+    if not path.is_file():
+        raise PermanentError(f"{path} is missing; the model is not whole")
+    return path
