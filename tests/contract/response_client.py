@@ -1,0 +1,72 @@
+"""What tests of the Responses API say to a gateway; answers are held against the specification."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+from tests import spec
+from tests.contract.house import House
+from tests.response_stream import ResponseReader
+
+PATH = "/v1/responses"
+LOOK = {"type": "function", "name": "look", "parameters": {"type": "object"}}
+
+
+async def create(house: House, given="hi", **fields):
+    """Return the response of a request that must succeed."""
+    status, reply = await ask(house, given, **fields)
+    assert status == 200, reply
+    assert spec.complaints("openai", "Response", reply) == []
+    return reply
+
+
+async def ask(house: House, given="hi", path=PATH, **fields):
+    async with house.session.post(path, json={"input": given, **fields}) as reply:
+        return reply.status, await reply.json()
+
+
+async def stream(house: House, given="hi", **fields) -> bytes:
+    body = {"input": given, "stream": True, **fields}
+    async with house.session.post(PATH, json=body) as reply:
+        assert reply.status == 200, await reply.text()
+        assert reply.content_type == "text/event-stream"
+        return await reply.read()
+
+
+async def read(house: House, given="hi", **fields) -> ResponseReader:
+    """Return a stream that was followed to its end."""
+    data = await stream(house, given, **fields)
+    reader = ResponseReader()
+    reader.feed(data)
+    assert reader.state == "done"
+    for event in spec.read_events(data.decode()):
+        if not event["type"].startswith("mlx."):
+            assert spec.complaints("openai", "ResponseStreamEvent", event) == []
+    return reader
+
+
+async def call(house: House, method: str, path: str):
+    async with house.session.request(method, path) as reply:
+        return reply.status, await reply.json()
+
+
+def said(house: House):
+    """Return (role, text) of each turn that the worker was given last."""
+    turns = house.worker.submitted[-1].chat.messages
+    return [(turn.role, "".join(part.text for part in turn.parts)) for turn in turns]
+
+
+def without(response, *names):
+    """Return a response without what differs from one request to the next."""
+    shown = {k: v for k, v in response.items() if k not in (*names, "id", "created_at")}
+    for item in shown["output"]:
+        item.pop("id")
+        item.pop("call_id", None)
+    return shown | {"completed_at": None}
+
+
+def open_capsule(item):
+    """Return what a compaction item carries."""
+    assert item["type"] == "compaction"
+    return json.loads(base64.urlsafe_b64decode(item["encrypted_content"]))
