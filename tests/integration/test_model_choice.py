@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests import checkpoint
 from tests.client import GREEDY, connect
 from tests.integration.conftest import FAMILIES
 
@@ -28,7 +29,7 @@ async def test_every_name_leads_to_its_model(client):
     assert {name: model for name, (model, _) in found.items()} == {name: name for name in FAMILIES}
     assert len({text for _, text in found.values()}) == len(FAMILIES)
     # The folder's name is one of the model's as well.
-    assert await post_model(client, "sliding-v1") == found["sliding"]
+    assert await post_model(client, checkpoint.build("sliding").name) == found["sliding"]
     for unknown in ("gpt-4o", "", None):
         assert await post_model(client, unknown) == found["llama"]
 
