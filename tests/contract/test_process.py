@@ -158,3 +158,47 @@ async def test_settings_that_can_not_work_are_told_in_one_line(fleet: Path, flag
 
 async def test_a_missing_fleet_file_is_told_in_one_line(tmp_path: Path):
     assert "no such file" in await one_line_exit("--config", str(tmp_path / "no.toml"))
+
+
+@pytest.mark.redis
+async def test_a_gateway_that_was_killed_knows_what_it_stored_in_redis(fleet, redis_server):
+    port = free_port()
+    worker = await spawn("tests.fakes.text_worker", "--address", f"unix:{fleet.parent}/w.sock")
+    gateways = []
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+
+        async def start_gateway():
+            words = ("gateway", "--config", str(fleet), "--store", redis_server.url)
+            gateways.append(await spawn(*words, MLXCEL_PORT=str(port)))
+            await wait_status(session, 200)
+
+        async def ask(**fields):
+            async with session.post("/v1/responses", json={"input": "hi", **fields}) as reply:
+                assert reply.status == 200
+                return await reply.json()
+
+        try:
+            await start_gateway()
+            made = await ask(conversation="kept")
+            gateways[0].kill()
+            await gateways[0].wait()
+            await start_gateway()
+            async with session.get(f"/v1/responses/{made['id']}") as reply:
+                assert (reply.status, await reply.json()) == (200, made)
+            # One turn more of the user's, and one of the assistant's.
+            words = len(made["output_text"].split())
+            for fields in ({"previous_response_id": made["id"]}, {"conversation": "kept"}):
+                assert (await ask(**fields))["usage"]["input_tokens"] == 2 + words
+        finally:
+            for process in (*gateways, worker):
+                await kill(process)
+
+
+@pytest.mark.parametrize("address", ["disk", "http://x", "redis://:secret@host:port/0"])
+async def test_a_store_that_can_t_be_is_one_line_without_its_password(fleet, address):
+    process = await spawn("gateway", "--config", str(fleet), "--store", address)
+    _, err = await process.communicate()
+    assert process.returncode == lifecycle.EXIT_PERMANENT
+    assert "--store" in err.decode()
+    assert "secret" not in err.decode()
+    assert "Traceback" not in err.decode()

@@ -14,6 +14,7 @@ from tests import checkpoint
 from tests.client import GREEDY, assert_same, connect, disturb, until
 from tests.message_stream import MessageReader
 from tests.prompt import MIX, make_prompt
+from tests.response_stream import ResponseReader
 from tests.server import none_lives, serve_fleet, wait_for
 from tests.worker import link
 
@@ -121,6 +122,31 @@ async def test_messages_go_on_without_a_second_start(server, client):
     undisturbed = await asyncio.gather(*ask_all())
     assert all(reason == "max_tokens" for _, reason, _ in undisturbed)
     assert await disturb(client, ask_all(), [40], server.kill_worker) == undisturbed
+
+
+async def test_responses_go_on_under_the_same_ids(server, client):
+    client = client.having(model="llama", max_tokens=60, cache_prompt=False)
+
+    async def ask(number, fields):
+        reader = ResponseReader()
+        body = {"input": make_prompt(145 + number), "stream": True} | client.fields | fields
+        async with client.session.post("/v1/responses", json=body) as reply:
+            async for data in reply.content.iter_any():
+                reader.feed(data)
+                client.seen_chunks += 1
+        response = reader.close()
+        # A response that was told of by its id is found by its id.
+        status, stored = await client.get(f"/v1/responses/{response['id']}")
+        assert (status, stored) == (200, response)
+        return response["output_text"], response["status"], response["usage"]
+
+    def ask_all():
+        settings = [GREEDY, {"seed": 1, "temperature": 0.9}, GREEDY | {"stop": "zzzz"}]
+        return [ask(n, fields) for n, fields in enumerate(settings)]
+
+    undisturbed = await asyncio.gather(*ask_all())
+    assert all(usage["output_tokens"] == 60 for _, _, usage in undisturbed)
+    assert await disturb(client, ask_all(), [30], server.kill_worker) == undisturbed
 
 
 async def test_a_character_cut_by_a_death_is_whole_afterwards(server, client):
