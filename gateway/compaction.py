@@ -60,6 +60,7 @@ class Job:
         rebuild: makes the request whose prompt is to become shorter out of items.
         keep_tokens: how much of the newest turns stays as it is.
         max_tokens: of the summary; None for what suits the history.
+        counted: whether the summary is what a client asked for, as metrics count requests.
     """
 
     fields: TurnFields
@@ -69,6 +70,7 @@ class Job:
     keep_tokens: int
     max_tokens: int | None
     priority: common.Priority.ValueType
+    counted: bool
 
 
 @dataclass(frozen=True)
@@ -172,7 +174,7 @@ class Compactor:
     ) -> tuple[str, common.Usage]:
         request = compaction.ask_summary(job.fields, items, job.stamp, max_tokens)
         request.priority = job.priority
-        batches = self._generator.run(request, self._worker)
+        batches = self._generator.run(request, self._worker, counted=job.counted)
         async with contextlib.aclosing(batches):
             completion = await fold(batches)
         summary = completion.text(pb.BlockStart.KIND_ANSWER).strip()

@@ -139,6 +139,7 @@ class Turn:
             keep_tokens=default_keep_tokens(self._means.card, edit.compact_threshold),
             max_tokens=None,
             priority=parsed.request.priority,
+            counted=False,
         )
         compacted = await self._compactor().compact(job, before_tokens)
         priority = parsed.request.priority

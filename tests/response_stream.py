@@ -94,8 +94,7 @@ class ResponseReader:
         before, after = ("new", "created") if kind == "response.created" else ("created", "between")
         assert self.state == before
         assert (response["status"], response["output"]) == ("in_progress", [])
-        assert response["completed_at"] is response["error"] is None
-        assert "usage" not in response
+        assert response["usage"] is response["completed_at"] is response["error"] is None
         self.state, self.response = after, response
 
     def _open(self, fields: dict[str, Any]) -> None:

@@ -46,6 +46,20 @@ EXCEPTIONS: Mapping[str, Mapping[str, tuple[Any, str]]] = {
             {"const": None},
             "examples in the specification itself: usage is null until the response has ended",
         ),
+        "ResponseStreamEvent": (
+            {
+                "type": "object",
+                "properties": {
+                    "type": {"enum": ["mlx.compaction.started", "mlx.compaction.completed"]},
+                    "sequence_number": {"type": "integer"},
+                    "input_tokens_before": {"type": "integer"},
+                    "input_tokens_after": {"type": "integer"},
+                },
+                "required": ["type", "sequence_number", "input_tokens_before"],
+                "additionalProperties": False,
+            },
+            "reference, compaction: mlx.compaction.started and mlx.compaction.completed",
+        ),
     },
     "anthropic": {
         "MessageStreamEvent": (

@@ -170,6 +170,7 @@ def _make_job(
         keep_tokens=fields.keep_tokens or default_keep_tokens(card),
         max_tokens=fields.max_output_tokens,
         priority=parse_priority(request.headers.get("X-Priority", "")),
+        counted=True,
     )
 
 

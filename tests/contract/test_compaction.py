@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tests import spec
@@ -189,6 +191,19 @@ async def test_a_compaction_that_fails_fails_the_response(house: House):
     reader = await read(house, "w " * 30, context_management=edit)
     assert reader.kinds[2:] == ["mlx.compaction.started", "error", "response.failed"]
     assert reader.error["code"] == "context_length_exceeded"
+
+
+async def test_a_worker_that_dies_over_a_summary_is_waited_for(house: House):
+    await house.start()
+    history = [{"role": "user", "content": "first [die=4]"}, *long_history()]
+    reading = asyncio.create_task(read(house, history, context_management=EDIT, seed=3))
+    await until(lambda: not house.worker.listening)
+    await house.worker.start()
+    response = (await reading).response
+    assert [item["type"] for item in response["output"]] == ["compaction", "message"]
+    assert [request.attempt for request in house.worker.submitted] == [1, 2, 1]
+    # Clients are told of one request, whatever it took.
+    assert house.context.metrics.counted.requests == 1
 
 
 async def test_a_response_is_cancelled_while_its_history_is_being_compacted(house: House):

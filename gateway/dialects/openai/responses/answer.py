@@ -158,10 +158,8 @@ def describe(
     parsed: ParsedResponse, model: str, status: Status, items: Sequence[Item]
 ) -> dict[str, Any]:
     """Return the response object as it is while nothing more is known."""
-    fields = parsed.fields
-    name = conversation_name(fields)
     parts = [part for item in items if item["type"] == "message" for part in item["content"]]
-    shown: dict[str, Any] = {
+    return {
         "id": parsed.request.request_id,
         "object": "response",
         "created_at": _created(parsed),
@@ -170,10 +168,20 @@ def describe(
         "model": model,
         "output": list(items),
         "output_text": "".join(part["text"] for part in parts),
+        "usage": None,
         "error": None,
         "incomplete_details": None,
+        **_repeat(parsed),
+    }
+
+
+def _repeat(parsed: ParsedResponse) -> dict[str, Any]:
+    """Return what a response repeats of its request."""
+    fields = parsed.fields
+    conversation = conversation_name(fields)
+    shown: dict[str, Any] = {
         "background": False,
-        "conversation": None if name is None else {"id": name},
+        "conversation": None if conversation is None else {"id": conversation},
         "instructions": fields.instructions,
         "max_output_tokens": fields.max_output_tokens,
         "max_tool_calls": fields.max_tool_calls,
