@@ -135,10 +135,7 @@ def make(fields: wire.ResponseBody, items: list[msgspec.Raw], stamp: Stamp) -> P
     media: list[MediaRef] = []
     tools = read_tools(fields.tools or [])
     chat = make_prompt(fields, items, stamp, media)
-    chat.tools.extend(map(parse_tool, tools))
-    chat.tool_choice.CopyFrom(parse_tool_choice(nest_choice(fields.tool_choice), list(chat.tools)))
-    if fields.parallel_tool_calls is not None:
-        chat.parallel_tool_calls = fields.parallel_tool_calls
+    _offer(fields, tools, chat)
     request = pb.GenerateRequest(
         request_id=stamp.request_id,
         chat=chat,
@@ -165,6 +162,16 @@ def make(fields: wire.ResponseBody, items: list[msgspec.Raw], stamp: Stamp) -> P
         tools=tools,
         items=items,
     )
+
+
+def _offer(
+    fields: wire.ResponseBody, tools: Sequence[wire.FunctionTool], chat: pb.ChatPrompt
+) -> None:
+    """Add the tools to a prompt, and what is said of their use."""
+    chat.tools.extend(map(parse_tool, tools))
+    chat.tool_choice.CopyFrom(parse_tool_choice(nest_choice(fields.tool_choice), list(chat.tools)))
+    if fields.parallel_tool_calls is not None:
+        chat.parallel_tool_calls = fields.parallel_tool_calls
 
 
 def make_prompt(
