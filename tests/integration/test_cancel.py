@@ -76,7 +76,7 @@ async def test_clients_that_leave_while_queued_are_never_prefilled(client, worke
         return (await client.slots()).count("queued") == count == queue_depth
 
     await until(lambda: waits(6))
-    assert worker.beat.queue_depth == 2
+    assert (await worker.fresh_beat()).queue_depth == 2
     await leave(*waiting)
     await until(lambda: waits(0), SOON_S)
     await leave(*running)
