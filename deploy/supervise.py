@@ -23,6 +23,7 @@ from pathlib import Path
 
 from deploy import openblas, starter
 from deploy.ancestry import Ancestry
+from deploy.archive import StarterError
 from shared import logs
 from shared.config import ConfigError, add_arguments, resolve
 from shared.fleet import Fleet, load_fleet
@@ -265,18 +266,27 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def install_model(fleet: Fleet, process: str) -> None:
-    """See that a worker's starter model is there, however long it takes; others run meanwhile."""
+def install_models(fleet: Fleet, process: str) -> None:
+    """See that a worker's starter models are there, however long it takes; others run meanwhile.
+
+    The first is what it is for: without another it starts all the same.
+    """
     for entry in fleet.workers:
         if process == entry.name or process.startswith(f"{entry.name}_"):
-            while True:
-                try:
-                    starter.install_wanted([str(fleet.folder / entry.options.get("model", ""))])
-                except starter.StarterError as failure:
-                    log.error("%s; next try in %.0f s", failure, _INSTALL_PAUSE_S)  # noqa: TRY400
-                    time.sleep(_INSTALL_PAUSE_S)
-                else:
-                    break
+            first, *others = [str(fleet.folder / model) for model in entry.models] or [""]
+            while not _try_install(first, f"next try in {_INSTALL_PAUSE_S:.0f} s"):
+                time.sleep(_INSTALL_PAUSE_S)
+            for model in others:
+                _try_install(model, "going on without it")
+
+
+def _try_install(model: str, otherwise: str) -> bool:
+    try:
+        starter.install_wanted([model])
+    except StarterError as failure:
+        log.error("%s; %s", failure, otherwise)  # noqa: TRY400
+        return False
+    return True
 
 
 def main() -> None:
@@ -289,7 +299,7 @@ def main() -> None:
     except ConfigError as failure:
         print(f"error: {failure}", file=sys.stderr)
         sys.exit(EXIT_PERMANENT)
-    install_model(fleet, options.name)
+    install_models(fleet, options.name)
     environ = openblas.preload(os.environ, openblas.find())
     limits = Limits(step_timeout_s=settings.step_timeout_s)
     sys.exit(Supervisor(options.command, environ, limits).run())

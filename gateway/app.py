@@ -30,6 +30,7 @@ from gateway.routes import (
     props,
     responses,
     slots,
+    speech,
     text,
     tokens,
 )
@@ -55,7 +56,7 @@ _CODES: Final[Mapping[int, tuple[str, str]]] = {
 
 def make_app(context: Context) -> web.Application:
     """Return the application; starting and stopping the registry is the caller's work."""
-    modules = [text, responses, embeddings, audio, images]
+    modules = [text, responses, embeddings, audio, speech, images]
     modules += [tokens, models, health, cache, slots, props]
     if context.settings.metrics or context.settings.metrics_port:
         modules.append(metrics)

@@ -20,7 +20,7 @@ from shared.fleet import WorkerEntry
 # Kind of worker → the paths it answers.
 _PATHS: Final = {
     "embed": "/v1/embeddings, /embeddings, /embedding",
-    "audio": "/v1/audio/transcriptions, /v1/audio/translations",
+    "audio": "/v1/audio/transcriptions, /v1/audio/translations, /v1/audio/speech",
     "rerank": "/v1/rerank, /v1/reranking, /rerank, /reranking",
 }
 
@@ -88,16 +88,21 @@ class Registry:
             if isinstance(worker, UnaryWorker) and worker.entry.kind == kind
         ]
 
-    def choose(self, kind: str, model: str | None) -> UnaryWorker | None:
+    def choose(
+        self, kind: str, model: str | None, suits: Callable[[Worker], bool] = lambda _: True
+    ) -> UnaryWorker | None:
         """Return the worker of a kind that a request's `model` means; None if there is no such.
 
         Clients name the models they know, such as "whisper-1", so that any name means the first
         worker of the kind if it is not that of another.
 
+        Args:
+            suits: which workers of the kind can do what is asked.
+
         Raises:
             ServiceError: under `strict_model`, the name is nobody's.
         """
-        workers = self.of_kind(kind)
+        workers = list(filter(suits, self.of_kind(kind)))
         for worker in workers:
             if model is not None and model in worker.names():
                 return worker

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 from aiohttp import web
 
@@ -54,7 +54,7 @@ class EventStream:
         self._now_s = asyncio.get_running_loop().time
         self._written_s = self._now_s()
         self._timer: asyncio.Task[None] | None = None
-        request[_KEY] = self
+        note_stream(request, self)
 
     async def __aenter__(self) -> Self:
         self._timer = asyncio.create_task(self._break_silence())
@@ -109,10 +109,26 @@ class EventStream:
         return self._ping_s if self.opened else self._patience_s
 
 
-_KEY: Final = web.RequestKey("event_stream", EventStream)
+class Stream(Protocol):
+    """An answer that is written piece by piece."""
+
+    @property
+    def opened(self) -> bool:
+        """Whether the status line has gone out."""
+
+    async def fail(self, error: ServiceError) -> web.StreamResponse:
+        """End it in the way by which its client sees that it has failed."""
 
 
-def open_stream(request: web.Request) -> EventStream | None:
+_KEY: Final = web.RequestKey("stream", Stream)
+
+
+def note_stream(request: web.Request, stream: Stream) -> None:
+    """Say how a request is being answered, so that the rim can end it."""
+    request[_KEY] = stream
+
+
+def open_stream(request: web.Request) -> Stream | None:
     """Return the stream that a request is being answered with, once its status line is out."""
     stream = request.get(_KEY)
     return stream if stream is not None and stream.opened else None

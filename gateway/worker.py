@@ -57,7 +57,7 @@ class Worker:
         yield self.entry.name
         alias = self.entry.options.get("alias", ())
         yield from alias.split(",") if isinstance(alias, str) else alias
-        yield Path(self.entry.options.get("model") or self.entry.name).name
+        yield from (Path(model).name for model in self.entry.models)
 
     def require_ready(self) -> worker_pb2.ModelCard:
         """Return the card of a worker that takes requests now.

@@ -44,6 +44,12 @@ class WorkerEntry:
         """Whether the worker listens at an address of its own."""
         return bool(self.address) and not self.address.startswith("unix:")
 
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models that the options name, the main one first."""
+        given = (self.options.get("model"), self.options.get("speech_model"))
+        return tuple(filter(None, given))
+
     def addresses(self, run_directory: Path) -> tuple[str, ...]:
         """Return the gRPC address of each replica."""
         if self.address:

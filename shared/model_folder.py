@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from shared.lifecycle import PermanentError
 
@@ -20,15 +21,29 @@ def kind(path: Path) -> str:
     Qwen3-Reranker looks like a model for text.
     """
     try:
-        config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+        config = _read(path)
         names = [str(name) for name in config.get("architectures") or ()]
         family = config.get("model_type")
     except (OSError, ValueError, AttributeError, TypeError):
         return "text"
+    if family == "whisper" or speaks(path):
+        return "audio"
     if any(name.endswith("ForSequenceClassification") for name in names):
         return "rerank"
     pools = (path / "1_Pooling" / "config.json").is_file()
     return "embed" if pools or family in _ENCODERS else "text"
+
+
+def speaks(path: Path) -> bool:
+    """Return whether a folder holds a Kokoro, whose own config.json does not name its family."""
+    try:
+        return {"istftnet", "plbert"} <= set(_read(path))
+    except (OSError, ValueError, TypeError):
+        return False
+
+
+def _read(path: Path) -> Any:
+    return json.loads((path / "config.json").read_text(encoding="utf-8"))
 
 
 def find(model: str, folder: Path) -> Path | None:
@@ -57,5 +72,5 @@ def check(path: Path) -> Path:
         PermanentError: it holds none.
     """
     if not (path / "config.json").is_file():
-        raise PermanentError(f"{path} has no config.json; it is not an mlx-lm model folder")
+        raise PermanentError(f"{path} has no config.json; it is no model folder")
     return path

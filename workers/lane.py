@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import queue
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from queue import Empty, SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar
 
 from shared.errors import ServiceError
@@ -130,7 +131,7 @@ class Lane(Generic[M, J]):
 
     Args:
         load: makes the model; called on the lane's thread.
-        limit: calls that may be here, those being prepared included.
+        limit: calls that may be here in each queue, those being prepared included.
 
     Attributes:
         listener: set before the thread is started.
@@ -143,8 +144,8 @@ class Lane(Generic[M, J]):
     def __init__(self, load: Callable[[], M], limit: int) -> None:
         self._load = load
         self._limit = max(1, limit)
-        self._held = 0
-        self._inbox: queue.SimpleQueue[J | None] = queue.SimpleQueue()
+        self._held: Counter[str] = Counter()
+        self._inbox: SimpleQueue[J | None] = SimpleQueue()
         self._jobs: list[J] = []
         self._model: M | None = None
         self._alive_s = time.monotonic()
@@ -169,22 +170,25 @@ class Lane(Generic[M, J]):
         return self._model
 
     @contextmanager
-    def admit(self) -> Iterator[M]:
+    def admit(self, queue: str = "") -> Iterator[M]:
         """Hold a place in the lane while a call is prepared and run.
+
+        Args:
+            queue: of calls that don't take each other's places.
 
         Raises:
             ServiceError: every place is taken, or the model is still loading.
         """
         model = self.model
-        if self._held >= self._limit:
+        if self._held[queue] >= self._limit:
             raise ServiceError(
                 "server_busy", "All slots are busy. Please try again later.", retry_after_s=1.0
             )
-        self._held += 1
+        self._held[queue] += 1
         try:
             yield model
         finally:
-            self._held -= 1
+            self._held[queue] -= 1
 
     async def run(self, job: J) -> Any:
         """Return what the model makes of a job; cancelling the caller takes it out.
@@ -209,7 +213,7 @@ class Lane(Generic[M, J]):
     def load(self) -> tuple[int, int]:
         """Return the number of calls that the model has begun, and of those that wait."""
         begun = sum(job.begun for job in list(self._jobs))
-        return begun, max(0, self._held - begun)
+        return begun, max(0, self._held.total() - begun)
 
     # ------------------------------------------------------ on the own thread
 
@@ -235,7 +239,7 @@ class Lane(Generic[M, J]):
         while True:
             try:
                 job = self._inbox.get(wait, _IDLE_WAIT_S if wait else None)
-            except queue.Empty:
+            except Empty:
                 self._alive_s = time.monotonic()
                 if wait and self._has_worked:
                     self._has_worked = False

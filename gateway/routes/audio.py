@@ -1,4 +1,4 @@
-"""POST /v1/audio/transcriptions, /translations and /speech.
+"""POST /v1/audio/transcriptions and /translations.
 
 Owns the line from form to answer: read, parse, find the worker, call, render. What is malformed is
 told before anybody asks whether there is a model. Runs in the handler's task.
@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Final, NoReturn
+from typing import Final
 
-import msgspec
 from aiohttp import web
 
-from gateway.body import decode, read_body
 from gateway.context import CONTEXT, Context
 from gateway.dialects import transcription
 from gateway.dialects.openai import errors
@@ -21,40 +19,21 @@ from gateway.form import read_form
 from gateway.routes.route import Route
 from gateway.routes.text import parse_priority
 from gateway.sse import EventStream
-from gateway.worker import UnaryWorker
+from gateway.worker import UnaryWorker, Worker
 from shared.errors import ServiceError
 from shared.pb.audio_pb2_grpc import AudioStub
 
 _LIMIT_BYTES: Final = 25 * 1024 * 1024
 
 
-class SpeechBody(msgspec.Struct):
-    """What is to be said, and how."""
-
-    input: str
-    model: str | None = None
-    voice: str | None = None
-    response_format: str | None = None
-    speed: float | None = None
-
-
-_SPEECH: Final = msgspec.json.Decoder(SpeechBody)
-
-
 def routes() -> list[Route]:
     """Return the routes of this module."""
-    handlers = {"speech": speak, "transcriptions": transcribe, "translations": translate}
+    handlers = {"transcriptions": transcribe, "translations": translate}
     return [
         Route("POST", f"{prefix}/audio/{name}", handler, errors)
         for name, handler in handlers.items()
         for prefix in ("/v1", "")
     ]
-
-
-async def speak(request: web.Request) -> NoReturn:
-    """Refuse to say a text."""
-    decode(_SPEECH, await read_body(request, _LIMIT_BYTES))
-    raise ServiceError("not_implemented", "audio model kind not loaded: tts")
 
 
 async def transcribe(request: web.Request) -> web.StreamResponse:
@@ -72,7 +51,7 @@ async def _write_down(request: web.Request, *, to_english: bool) -> web.StreamRe
     form = await read_form(request, _LIMIT_BYTES)
     asked = transcription.parse(form, translate=to_english)
     asked.request.priority = parse_priority(request.headers.get("X-Priority", ""))
-    worker = context.registry.choose("audio", asked.model)
+    worker = context.registry.choose("audio", asked.model, _can_listen)
     if worker is None:
         raise ServiceError("not_implemented", "audio model kind not loaded: stt")
     if asked.stream:
@@ -121,3 +100,8 @@ async def _render(
                 text = whole
     context.metrics.note_inputs(0)
     yield transcription.render_done(text)
+
+
+def _can_listen(worker: Worker) -> bool:
+    """Return whether a worker transcribes, or may turn out to when it has loaded."""
+    return worker.card is None or worker.card.audio.transcribes

@@ -20,7 +20,6 @@ from shared.pb import worker_pb2
 # Kind of worker → what its model is called to be able to.
 _CAPABILITIES: Final[Mapping[str, str]] = {
     "text": "completion",
-    "audio": "transcription",
     "embed": "embedding",
     "rerank": "rerank",
 }
@@ -107,5 +106,8 @@ def _ollama_entry(card: worker_pb2.ModelCard) -> dict[str, Any]:
 
 
 def _capabilities(card: worker_pb2.ModelCard) -> list[str]:
+    if card.kind == "audio":
+        audio = {"transcription": card.audio.transcribes, "speech": card.audio.speaks}
+        return [name for name, is_served in audio.items() if is_served]
     capability = _CAPABILITIES.get(card.kind)
     return [capability] if capability else []

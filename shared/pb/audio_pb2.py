@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from shared.pb import common_pb2 as shared_dot_pb_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15shared/pb/audio.proto\x12\tmlxcel.v1\x1a\x16shared/pb/common.proto\"\xce\x01\n\x11TranscribeRequest\x12\x11\n\trecording\x18\x01 \x01(\x0c\x12\x11\n\ttranslate\x18\x02 \x01(\x08\x12\x10\n\x08language\x18\x03 \x01(\t\x12\x0e\n\x06prompt\x18\x04 \x01(\t\x12\x13\n\x0btemperature\x18\x05 \x01(\x02\x12\x12\n\nmax_tokens\x18\x06 \x01(\r\x12\r\n\x05words\x18\x07 \x01(\x08\x12%\n\x08priority\x18\x08 \x01(\x0e\x32\x13.mlxcel.v1.Priority\x12\x12\n\narrival_ns\x18\t \x01(\x04\"\xfd\x02\n\nTranscript\x12/\n\x08segments\x18\x01 \x03(\x0b\x32\x1d.mlxcel.v1.Transcript.Segment\x12\x10\n\x08language\x18\x02 \x01(\t\x12\x12\n\nduration_s\x18\x03 \x01(\x01\x1a\x34\n\x04Word\x12\x0c\n\x04word\x18\x01 \x01(\t\x12\x0f\n\x07start_s\x18\x02 \x01(\x01\x12\r\n\x05\x65nd_s\x18\x03 \x01(\x01\x1a\xe1\x01\n\x07Segment\x12\x0f\n\x07start_s\x18\x01 \x01(\x01\x12\r\n\x05\x65nd_s\x18\x02 \x01(\x01\x12\x0c\n\x04text\x18\x03 \x01(\t\x12\x12\n\x06tokens\x18\x04 \x03(\rB\x02\x10\x01\x12\x13\n\x0btemperature\x18\x05 \x01(\x01\x12\x13\n\x0b\x61vg_logprob\x18\x06 \x01(\x01\x12\x19\n\x11\x63ompression_ratio\x18\x07 \x01(\x01\x12\x16\n\x0eno_speech_prob\x18\x08 \x01(\x01\x12)\n\x05words\x18\t \x03(\x0b\x32\x1a.mlxcel.v1.Transcript.Word\x12\x0c\n\x04seek\x18\n \x01(\r2\x95\x01\n\x05\x41udio\x12\x41\n\nTranscribe\x12\x1c.mlxcel.v1.TranscribeRequest\x1a\x15.mlxcel.v1.Transcript\x12I\n\x10StreamTranscript\x12\x1c.mlxcel.v1.TranscribeRequest\x1a\x15.mlxcel.v1.Transcript0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15shared/pb/audio.proto\x12\tmlxcel.v1\x1a\x16shared/pb/common.proto\"\x94\x01\n\x0cSpeakRequest\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\r\n\x05voice\x18\x02 \x01(\t\x12\r\n\x05speed\x18\x03 \x01(\x02\x12\x0e\n\x06\x66ormat\x18\x04 \x01(\t\x12\r\n\x05whole\x18\x05 \x01(\x08\x12%\n\x08priority\x18\x06 \x01(\x0e\x32\x13.mlxcel.v1.Priority\x12\x12\n\narrival_ns\x18\x07 \x01(\x04\"\x15\n\x05Sound\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"\xce\x01\n\x11TranscribeRequest\x12\x11\n\trecording\x18\x01 \x01(\x0c\x12\x11\n\ttranslate\x18\x02 \x01(\x08\x12\x10\n\x08language\x18\x03 \x01(\t\x12\x0e\n\x06prompt\x18\x04 \x01(\t\x12\x13\n\x0btemperature\x18\x05 \x01(\x02\x12\x12\n\nmax_tokens\x18\x06 \x01(\r\x12\r\n\x05words\x18\x07 \x01(\x08\x12%\n\x08priority\x18\x08 \x01(\x0e\x32\x13.mlxcel.v1.Priority\x12\x12\n\narrival_ns\x18\t \x01(\x04\"\xfd\x02\n\nTranscript\x12/\n\x08segments\x18\x01 \x03(\x0b\x32\x1d.mlxcel.v1.Transcript.Segment\x12\x10\n\x08language\x18\x02 \x01(\t\x12\x12\n\nduration_s\x18\x03 \x01(\x01\x1a\x34\n\x04Word\x12\x0c\n\x04word\x18\x01 \x01(\t\x12\x0f\n\x07start_s\x18\x02 \x01(\x01\x12\r\n\x05\x65nd_s\x18\x03 \x01(\x01\x1a\xe1\x01\n\x07Segment\x12\x0f\n\x07start_s\x18\x01 \x01(\x01\x12\r\n\x05\x65nd_s\x18\x02 \x01(\x01\x12\x0c\n\x04text\x18\x03 \x01(\t\x12\x12\n\x06tokens\x18\x04 \x03(\rB\x02\x10\x01\x12\x13\n\x0btemperature\x18\x05 \x01(\x01\x12\x13\n\x0b\x61vg_logprob\x18\x06 \x01(\x01\x12\x19\n\x11\x63ompression_ratio\x18\x07 \x01(\x01\x12\x16\n\x0eno_speech_prob\x18\x08 \x01(\x01\x12)\n\x05words\x18\t \x03(\x0b\x32\x1a.mlxcel.v1.Transcript.Word\x12\x0c\n\x04seek\x18\n \x01(\r2\xcb\x01\n\x05\x41udio\x12\x41\n\nTranscribe\x12\x1c.mlxcel.v1.TranscribeRequest\x1a\x15.mlxcel.v1.Transcript\x12I\n\x10StreamTranscript\x12\x1c.mlxcel.v1.TranscribeRequest\x1a\x15.mlxcel.v1.Transcript0\x01\x12\x34\n\x05Speak\x12\x17.mlxcel.v1.SpeakRequest\x1a\x10.mlxcel.v1.Sound0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,14 +34,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_TRANSCRIPT_SEGMENT'].fields_by_name['tokens']._loaded_options = None
   _globals['_TRANSCRIPT_SEGMENT'].fields_by_name['tokens']._serialized_options = b'\020\001'
-  _globals['_TRANSCRIBEREQUEST']._serialized_start=61
-  _globals['_TRANSCRIBEREQUEST']._serialized_end=267
-  _globals['_TRANSCRIPT']._serialized_start=270
-  _globals['_TRANSCRIPT']._serialized_end=651
-  _globals['_TRANSCRIPT_WORD']._serialized_start=371
-  _globals['_TRANSCRIPT_WORD']._serialized_end=423
-  _globals['_TRANSCRIPT_SEGMENT']._serialized_start=426
-  _globals['_TRANSCRIPT_SEGMENT']._serialized_end=651
-  _globals['_AUDIO']._serialized_start=654
-  _globals['_AUDIO']._serialized_end=803
+  _globals['_SPEAKREQUEST']._serialized_start=61
+  _globals['_SPEAKREQUEST']._serialized_end=209
+  _globals['_SOUND']._serialized_start=211
+  _globals['_SOUND']._serialized_end=232
+  _globals['_TRANSCRIBEREQUEST']._serialized_start=235
+  _globals['_TRANSCRIBEREQUEST']._serialized_end=441
+  _globals['_TRANSCRIPT']._serialized_start=444
+  _globals['_TRANSCRIPT']._serialized_end=825
+  _globals['_TRANSCRIPT_WORD']._serialized_start=545
+  _globals['_TRANSCRIPT_WORD']._serialized_end=597
+  _globals['_TRANSCRIPT_SEGMENT']._serialized_start=600
+  _globals['_TRANSCRIPT_SEGMENT']._serialized_end=825
+  _globals['_AUDIO']._serialized_start=828
+  _globals['_AUDIO']._serialized_end=1031
 # @@protoc_insertion_point(module_scope)

@@ -24,6 +24,68 @@ else:
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
+class SpeakRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEXT_FIELD_NUMBER: _builtins.int
+    VOICE_FIELD_NUMBER: _builtins.int
+    SPEED_FIELD_NUMBER: _builtins.int
+    FORMAT_FIELD_NUMBER: _builtins.int
+    WHOLE_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    ARRIVAL_NS_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    """Of any length; spoken a sentence or two at a time."""
+    voice: _builtins.str
+    """One that the model does not have means its default."""
+    speed: _builtins.float
+    """1 is the model's own; more is faster."""
+    format: _builtins.str
+    """"wav", "pcm", "mp3", "opus", "aac" or "flac"."""
+    whole: _builtins.bool
+    """Send a wave file when it is done, with its length in the header."""
+    priority: _common_pb2.Priority.ValueType
+    arrival_ns: _builtins.int
+    """Unix nanoseconds at which the gateway first saw the request."""
+    def __init__(
+        self,
+        *,
+        text: _builtins.str = ...,
+        voice: _builtins.str = ...,
+        speed: _builtins.float = ...,
+        format: _builtins.str = ...,
+        whole: _builtins.bool = ...,
+        priority: _common_pb2.Priority.ValueType = ...,
+        arrival_ns: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arrival_ns", b"arrival_ns", "format", b"format", "priority", b"priority", "speed", b"speed", "text", b"text", "voice", b"voice", "whole", b"whole"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SpeakRequest: _TypeAlias = SpeakRequest  # noqa: Y015
+
+@_typing.final
+class Sound(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DATA_FIELD_NUMBER: _builtins.int
+    data: _builtins.bytes
+    def __init__(
+        self,
+        *,
+        data: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Sound: _TypeAlias = Sound  # noqa: Y015
+
+@_typing.final
 class TranscribeRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

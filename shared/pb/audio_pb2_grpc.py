@@ -44,6 +44,11 @@ class AudioStub:
                 request_serializer=shared_dot_pb_dot_audio__pb2.TranscribeRequest.SerializeToString,
                 response_deserializer=shared_dot_pb_dot_audio__pb2.Transcript.FromString,
                 _registered_method=True)
+        self.Speak = channel.unary_stream(
+                '/mlxcel.v1.Audio/Speak',
+                request_serializer=shared_dot_pb_dot_audio__pb2.SpeakRequest.SerializeToString,
+                response_deserializer=shared_dot_pb_dot_audio__pb2.Sound.FromString,
+                _registered_method=True)
 
 
 class AudioServicer:
@@ -63,6 +68,13 @@ class AudioServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Speak(self, request, context):
+        """Sound as it is spoken: put together, the pieces are one file.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AudioServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -75,6 +87,11 @@ def add_AudioServicer_to_server(servicer, server):
                     servicer.StreamTranscript,
                     request_deserializer=shared_dot_pb_dot_audio__pb2.TranscribeRequest.FromString,
                     response_serializer=shared_dot_pb_dot_audio__pb2.Transcript.SerializeToString,
+            ),
+            'Speak': grpc.unary_stream_rpc_method_handler(
+                    servicer.Speak,
+                    request_deserializer=shared_dot_pb_dot_audio__pb2.SpeakRequest.FromString,
+                    response_serializer=shared_dot_pb_dot_audio__pb2.Sound.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -131,6 +148,33 @@ class Audio:
             '/mlxcel.v1.Audio/StreamTranscript',
             shared_dot_pb_dot_audio__pb2.TranscribeRequest.SerializeToString,
             shared_dot_pb_dot_audio__pb2.Transcript.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Speak(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/mlxcel.v1.Audio/Speak',
+            shared_dot_pb_dot_audio__pb2.SpeakRequest.SerializeToString,
+            shared_dot_pb_dot_audio__pb2.Sound.FromString,
             options,
             channel_credentials,
             insecure,

@@ -39,6 +39,8 @@ class AudioStub:
     """UNIMPLEMENTED (code not_implemented) where the worker has no model for it."""
     StreamTranscript: _grpc.UnaryStreamMultiCallable[_audio_pb2.TranscribeRequest, _audio_pb2.Transcript]
     """The same in pieces, in order: put together they are the transcript."""
+    Speak: _grpc.UnaryStreamMultiCallable[_audio_pb2.SpeakRequest, _audio_pb2.Sound]
+    """Sound as it is spoken: put together, the pieces are one file."""
 
 @_typing.type_check_only
 class AudioAsyncStub(AudioStub):
@@ -47,6 +49,8 @@ class AudioAsyncStub(AudioStub):
     """UNIMPLEMENTED (code not_implemented) where the worker has no model for it."""
     StreamTranscript: _aio.UnaryStreamMultiCallable[_audio_pb2.TranscribeRequest, _audio_pb2.Transcript]  # type: ignore[assignment]
     """The same in pieces, in order: put together they are the transcript."""
+    Speak: _aio.UnaryStreamMultiCallable[_audio_pb2.SpeakRequest, _audio_pb2.Sound]  # type: ignore[assignment]
+    """Sound as it is spoken: put together, the pieces are one file."""
 
 class AudioServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -64,5 +68,13 @@ class AudioServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_audio_pb2.Transcript], _abc.AsyncIterator[_audio_pb2.Transcript]]:
         """The same in pieces, in order: put together they are the transcript."""
+
+    @_abc_1.abstractmethod
+    def Speak(
+        self,
+        request: _audio_pb2.SpeakRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_audio_pb2.Sound], _abc.AsyncIterator[_audio_pb2.Sound]]:
+        """Sound as it is spoken: put together, the pieces are one file."""
 
 def add_AudioServicer_to_server(servicer: AudioServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

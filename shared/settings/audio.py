@@ -9,13 +9,19 @@ from shared.config import setting
 
 @dataclass(frozen=True)
 class AudioSettings:
-    """Audio worker: the model, and what it takes of recordings."""
+    """Audio worker: its models, and what it takes of recordings."""
 
     model: str = setting(
         "",
-        "Folder of a Whisper model, or owner/name on the Hugging Face hub.",
+        "Folder of a Whisper or Kokoro model, or owner/name on the Hugging Face hub.",
         flags=("--audio-model",),
         env=("LLAMA_ARG_AUDIO_MODEL", "MLXCEL_AUDIO_MODEL"),
+    )
+    speech_model: str = setting(
+        "",
+        "A Kokoro model beside a Whisper model: one worker then listens and speaks.",
+        flags=("--speech-model",),
+        env=("MLXCEL_SPEECH_MODEL",),
     )
     alias: tuple[str, ...] = setting(
         (),
@@ -25,7 +31,7 @@ class AudioSettings:
     )
     queue_depth: int = setting(
         8,
-        "Requests that may be at the worker; one more is answered 503. 0: 1.",
+        "Recordings that may be at the worker, and as many texts; one more is answered 503. 0: 1.",
         flags=("--audio-queue-depth",),
         env=("MLXCEL_AUDIO_QUEUE_DEPTH",),
         unit="requests",
@@ -59,7 +65,7 @@ class AudioSettings:
     )
     revision: str = setting(
         "",
-        "Branch, tag or commit of a hub model.",
+        "Branch, tag or commit of `model` on the hub.",
         flags=("--audio-revision",),
         env=("MLXCEL_AUDIO_REVISION",),
     )

@@ -8,27 +8,15 @@ import json
 import aiohttp
 import pytest
 
-from shared.fleet import WorkerEntry
 from shared.pb import common_pb2 as common
 from tests.client import until
-from tests.contract.house import House
-from tests.fakes.audio_worker import FakeAudioWorker
+from tests.contract.audio_house import AudioHouse, open_audio_house
 
 TRANSCRIBE, TRANSLATE = "/v1/audio/transcriptions", "/v1/audio/translations"
 
 
-class Studio:
-    """A house with an audio worker beside its text worker."""
-
-    def __init__(self, house: House, **card) -> None:
-        self.house = house
-        address = f"unix:{house._folder}/a.sock"
-        house._entries.append((WorkerEntry(1, "ear", "audio", "", 1, 0.0, {}), (address,)))
-        self.worker = FakeAudioWorker(address, "audio", **card)
-
-    async def start(self, **settings) -> None:
-        await self.worker.start()
-        await self.house.start(**settings)
+class Studio(AudioHouse):
+    """Speaks in forms."""
 
     async def send(self, path=TRANSCRIBE, headers=None, **fields):
         """Return status, headers and body of a form's answer."""
@@ -53,18 +41,8 @@ class Studio:
 
 @pytest.fixture
 async def make_studio(house):
-    house.add_worker()
-    made = []
-
-    async def make(settings=None, **card):
-        made.append(Studio(house, **card))
-        await made[0].start(**settings or {})
-        return made[0]
-
-    yield make
-    made[0].worker.release.set()
-    await house.stop()
-    await made[0].worker.stop()
+    async with open_audio_house(house, Studio) as make:
+        yield make
 
 
 async def test_a_recording_is_answered_under_both_paths(make_studio):
@@ -175,10 +153,3 @@ async def test_fields_are_checked_before_the_worker_is_asked(make_studio):
     studio = await make_studio()
     assert (await studio.fail(response_format="xml"))[0] == 400
     assert not studio.worker.seen
-
-
-async def test_there_is_no_speech_yet(make_studio):
-    studio = await make_studio()
-    async with studio.house.session.post("/v1/audio/speech", json={"input": "Hi."}) as reply:
-        assert reply.status == 501
-        assert (await reply.json())["error"]["message"] == "audio model kind not loaded: tts"

@@ -1,12 +1,13 @@
-"""One server with the starter model, which all tests here share."""
+"""One server with the starter model, and one with those of sound, which all tests here share."""
 
 from __future__ import annotations
 
+import openai
 import pytest
 
 from tests.checkpoint import starter_folder
 from tests.example import read_pages, read_reference, run_commands
-from tests.server import serve_fleet
+from tests.server import ROOT, serve_fleet
 
 NAME = "SmolLM2-135M-Instruct"
 
@@ -31,3 +32,25 @@ def outcomes(server):
     """What every example got, of the reference and of the documentation, run together."""
     commands = {e.place: e.text for e in read_pages() if e.is_command}
     return run_commands(read_reference() | commands, server.url)
+
+
+@pytest.fixture(scope="session")
+def studio(tmp_path_factory):
+    """A server with one worker that hears English and speaks."""
+    worker = {
+        "name": "studio",
+        "kind": "audio",
+        "model": str(ROOT / "models" / "whisper-tiny.en"),
+        "speech_model": str(ROOT / "models" / "Kokoro-82M"),
+        "queue_depth": 4,
+    }
+    with serve_fleet(tmp_path_factory.mktemp("s"), worker) as server:
+        yield server
+
+
+@pytest.fixture
+async def studio_client(studio):
+    async with openai.AsyncOpenAI(
+        base_url=f"{studio.url}/v1", api_key="none", max_retries=0
+    ) as client:
+        yield client

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 
 import aiohttp
@@ -17,6 +16,7 @@ import pytest
 
 from shared.pb import worker_pb2, worker_pb2_grpc
 from shared.rpc import open_channel
+from tests.models.hearing import errors, words_of
 from tests.server import ROOT, serve_fleet
 
 SOUNDS = ROOT / "tests" / "data" / "audio"
@@ -28,19 +28,14 @@ MODEL = {"model": "whisper-1"}
 FORMS = ("/v1/audio/transcriptions", "/v1/audio/translations")
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    worker = {"name": "ear", "kind": "audio", "model": str(ROOT / "models" / "whisper-tiny.en")}
-    with serve_fleet(tmp_path_factory.mktemp("s"), worker | {"queue_depth": 4}) as server:
-        yield server
+@pytest.fixture
+def server(studio):
+    return studio
 
 
 @pytest.fixture
-async def client(server):
-    async with openai.AsyncOpenAI(
-        base_url=f"{server.url}/v1", api_key="none", max_retries=0
-    ) as client:
-        yield client
+def client(studio_client):
+    return studio_client
 
 
 def encode(path: Path, *words: str) -> tuple[str, bytes]:
@@ -48,20 +43,6 @@ def encode(path: Path, *words: str) -> tuple[str, bytes]:
     command = ["ffmpeg", "-v", "error", "-y", "-i", str(SHORT), *words, str(path)]
     subprocess.run(command, check=True)
     return path.name, path.read_bytes()
-
-
-def words_of(text: str) -> list[str]:
-    return "".join(c for c in text.lower() if c.isalnum() or c.isspace()).split()
-
-
-def errors(heard: Sequence[str], said: Sequence[str]) -> int:
-    """Return how many words must be added, left out or exchanged to make one of the other."""
-    row = list(range(len(said) + 1))
-    for i, word in enumerate(heard, 1):
-        last, row[0] = row[0], i
-        for j, other in enumerate(said, 1):
-            last, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, last + (word != other))
-    return row[-1]
 
 
 def read(name: str) -> list[str]:

@@ -10,9 +10,10 @@ from shared.config import ConfigError
 from shared.pb import audio_pb2_grpc
 from shared.settings import AudioSettings
 from workers import place as places
-from workers.audio import model, recording
+from workers.audio import ensemble, recording
 from workers.audio.service import AudioService
 from workers.audio.transcription import Transcription
+from workers.audio.utterance import Utterance
 from workers.lane import Lane
 from workers.unary import UnaryProcess
 
@@ -35,8 +36,8 @@ def check(settings: AudioSettings, folder: Path) -> None:  # noqa: ARG001 - the 
 
 
 async def _serve(place: places.Place) -> int:
-    lane: Lane[model.WhisperModel, Transcription] = Lane(
-        lambda: model.load(place, process.device), place.settings.queue_depth
+    lane: Lane[ensemble.Ensemble, Transcription | Utterance] = Lane(
+        lambda: ensemble.load(place, process.device), place.settings.queue_depth
     )
     process = UnaryProcess(place, lane, _SERVICE, _DEFAULT_SHARE)
     service = AudioService(lane, place.settings.max_duration_s)

@@ -1,21 +1,18 @@
 """The model that the lane runs: a few windows of sound per step, whosever they are.
 
-Owns the choice of windows that are decoded together, what is done with an unlikely result, and
-the card. Windows of one recording and of several go together when they are to be decoded in the
+Owns the choice of windows that are decoded together, and what is done with an unlikely result.
+Windows of one recording and of several go together when they are to be decoded in the
 same way; none is longer than half a minute, so that a step is bounded. Runs on the lane's thread.
 """
 
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 import numpy as np
-from mlx.utils import tree_flatten
 from mlx_audio.stt.models.whisper.audio import (
     N_FRAMES,
     N_SAMPLES,
@@ -28,19 +25,12 @@ from mlx_audio.stt.models.whisper.tokenizer import LANGUAGES, TO_LANGUAGE_CODE
 
 from shared.errors import ServiceError
 from shared.pb import audio_pb2 as pb
-from shared.pb import worker_pb2
-from shared.settings import AudioSettings
-from workers import hub
 from workers.audio import whisper
 from workers.audio import window as windows
 from workers.audio.transcription import Transcription, Window
 from workers.audio.window import RATE_HZ
-from workers.place import Place
 from workers.runtime import Device
 
-log = logging.getLogger(__name__)
-
-DEFAULT_TIMEOUT_S = 120
 # Windows that a GPU decodes in about the time of one; a CPU is busy with one.
 _BATCH = 8
 # Source: Whisper's transcribe.py: repeats itself, is unlikely, is no speech.
@@ -67,18 +57,22 @@ class _Listener:
 
 
 class WhisperModel:
-    """A model that is ready to run."""
+    """A model that is ready to run.
 
-    def __init__(self, network: Any, card: worker_pb2.ModelCard, batch: int) -> None:
-        self.card = card
-        self._network = network
-        self._batch = batch
+    Attributes:
+        batch: windows that are decoded together at most.
+    """
+
+    def __init__(self, network: Any, name: str, batch: int) -> None:
+        self.network = network
+        self.batch = batch
+        self._name = name
         self._longest = network.dims.n_text_ctx // 2
 
     def step(self, jobs: Sequence[Transcription]) -> None:
         """Decode some windows once."""
         job = jobs[0]
-        for each in jobs if self._batch > 1 else jobs[:1]:
+        for each in jobs if self.batch > 1 else jobs[:1]:
             if each.spectrum is None:
                 self._open(each)
         if job.ended:
@@ -87,7 +81,7 @@ class WhisperModel:
             self._find_language(job)
         batch = self._pick(job, jobs)
         features = mx.concatenate([self._encode(item) for item in batch])
-        results = self._network.decode(features, self._options(batch[0]))
+        results = self.network.decode(features, self._options(batch[0]))
         for item, result in zip(batch, results, strict=True):
             self._take(item, result)
 
@@ -99,11 +93,11 @@ class WhisperModel:
         """
         asked = request.language.strip().lower()
         code = TO_LANGUAGE_CODE.get(asked, asked.split("-")[0])
-        if not self._network.is_multilingual:
+        if not self.network.is_multilingual:
             if asked and code != "en":
-                raise _unknown(request.language, f"{self.card.name} knows English only")
+                raise _unknown(request.language, f"{self._name} knows English only")
             code = "en"
-        elif asked and code not in list(LANGUAGES)[: self._network.num_languages]:
+        elif asked and code not in list(LANGUAGES)[: self.network.num_languages]:
             raise _unknown(request.language, "use a code like 'de', or a name like 'german'")
         request.language = code
 
@@ -116,19 +110,19 @@ class WhisperModel:
         noise = np.random.default_rng(0).normal(0, 0.01, RATE_HZ).astype(np.float32)
         mel = pad_or_trim(self._spectrum(noise), N_FRAMES, axis=-2)[None]
         options = DecodingOptions(language="en", sample_len=2, fp16=self._halves)
-        self._network.decode(mel, options)
+        self.network.decode(mel, options)
 
     # ---------------------------------------------------------------- innards
 
     @property
     def _halves(self) -> bool:
-        return bool(self._network.dtype == mx.float16)
+        return bool(self.network.dtype == mx.float16)
 
     def _pick(self, first: Transcription, jobs: Sequence[Transcription]) -> list[Window]:
         """Take the windows to decode now: the first job's, and others in the same style."""
         batch: list[Window] = []
         for job in jobs:
-            while job.waiting and job.style == first.style and len(batch) < self._batch:
+            while job.waiting and job.style == first.style and len(batch) < self.batch:
                 if batch and job.waiting[0].temperature != batch[0].temperature:
                     break
                 job.serve()
@@ -141,26 +135,26 @@ class WhisperModel:
         Shape: [hundredths of a second, mel bands].
         Source: Whisper's transcribe.py: the silence that the sound is followed by is cut off.
         """
-        mel = log_mel_spectrogram(samples, self._network.dims.n_mels, padding=N_SAMPLES)
-        mel = mel[:-N_FRAMES].astype(self._network.dtype)
+        mel = log_mel_spectrogram(samples, self.network.dims.n_mels, padding=N_SAMPLES)
+        mel = mel[:-N_FRAMES].astype(self.network.dtype)
         mx.eval(mel)
         return mel
 
     def _open(self, job: Transcription) -> None:
         job.serve()
         job.spectrum = self._spectrum(job.samples)
-        job.open(in_parts=self._batch > 1)
+        job.open(in_parts=self.batch > 1)
 
     def _encode(self, item: Window) -> mx.array:
         if item.features is None:
             mel = item.owner.spectrum[item.begin // _HOP : item.end // _HOP]
-            item.features = self._network.encoder(pad_or_trim(mel, N_FRAMES, axis=-2)[None])
+            item.features = self.network.encoder(pad_or_trim(mel, N_FRAMES, axis=-2)[None])
             mx.eval(item.features)
         return item.features
 
     def _find_language(self, job: Transcription) -> None:
         """Find out what is spoken, by the beginning of a recording."""
-        _, [chances] = self._network.detect_language(self._encode(job.waiting[0]))
+        _, [chances] = self.network.detect_language(self._encode(job.waiting[0]))
         job.language = max(chances, key=chances.__getitem__)
 
     def _options(self, item: Window) -> DecodingOptions:
@@ -180,8 +174,8 @@ class WhisperModel:
         Where windows go one by one, also what the last ones said: Whisper hears better then.
         """
         given = job.request.prompt.strip()
-        tokens: list[int] = self._network.get_tokenizer().encode(f" {given}") if given else []
-        return tokens + job.said if self._batch == 1 else tokens
+        tokens: list[int] = self.network.get_tokenizer().encode(f" {given}") if given else []
+        return tokens + job.said if self.batch == 1 else tokens
 
     def _take(self, item: Window, result: DecodingResult) -> None:
         """Give a result to its call, or have it tried again at a higher temperature."""
@@ -199,7 +193,7 @@ class WhisperModel:
         self, item: Window, result: DecodingResult
     ) -> tuple[list[pb.Transcript.Segment], int]:
         """Return what a window says, and where it must be heard again, in samples."""
-        job, tokenizer = item.owner, self._network.get_tokenizer()
+        job, tokenizer = item.owner, self.network.get_tokenizer()
         duration_s = (item.end - item.begin) / RATE_HZ
         pieces, rest_s = windows.read(
             result.tokens,
@@ -238,8 +232,8 @@ class WhisperModel:
         task = "translate" if item.owner.request.translate else "transcribe"
         add_word_timestamps(
             segments=tables,
-            model=_Listener(self._network),
-            tokenizer=self._network.get_tokenizer(item.owner.language, task),
+            model=_Listener(self.network),
+            tokenizer=self.network.get_tokenizer(item.owner.language, task),
             mel=item.features[0],
             num_frames=max(2, (item.end - item.begin) * _HOP_HZ // RATE_HZ),
             last_speech_timestamp=item.begin / RATE_HZ,
@@ -264,43 +258,16 @@ def _unknown(language: str, hint: str) -> ServiceError:
     )
 
 
-def load(place: Place, device: Device) -> WhisperModel:
-    """Load the model of a place in the fleet, and try it out.
+def load(path: Path, batch: int, device: Device) -> WhisperModel:
+    """Load the model in a folder, and try it out.
+
+    Args:
+        batch: windows that are decoded together; 0 leaves it to the device.
 
     Raises:
-        PermanentError: it is not to be had, or can't run.
+        PermanentError: it is none, or not whole.
     """
-    started_s = time.monotonic()
-    settings: AudioSettings = place.settings
-    path = hub.locate(
-        settings.model, place.folder, revision=settings.revision, offline=settings.offline
-    )
     network = whisper.load(path, full_precision=device.full_precision)
-    batch = settings.batch_size or (1 if device.full_precision else _BATCH)
-    model = WhisperModel(network, _describe(network, path, place), batch)
-    model.card.max_batch_size = batch
+    model = WhisperModel(network, path.name, batch or (1 if device.full_precision else _BATCH))
     model.try_out()
-    log.info("loaded %s in %.1f s", path.name, time.monotonic() - started_s)
     return model
-
-
-def _describe(network: Any, path: Path, place: Place) -> worker_pb2.ModelCard:
-    """Return the card of a loaded model."""
-    settings = place.settings
-    names = settings.alias or (path.name,)
-    arrays = [array for _, array in tree_flatten(network.parameters())]
-    return worker_pb2.ModelCard(
-        name=names[0],
-        aliases=(*names[1:], place.entry.name, path.name),
-        kind=place.entry.kind,
-        path=str(path),
-        model_type="whisper",
-        created_unix_s=int(time.time()),
-        parameters=sum(array.size for array in arrays),
-        weight_bytes=sum(array.nbytes for array in arrays),
-        vocab_tokens=network.dims.n_vocab,
-        slots=settings.queue_depth,
-        queue_limit=max(1, settings.queue_depth),
-        call_timeout_ms=1000 * (settings.request_timeout_s or DEFAULT_TIMEOUT_S),
-        audio=worker_pb2.AudioCard(transcribes=True),
-    )

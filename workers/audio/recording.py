@@ -52,7 +52,7 @@ def require_program() -> None:
     """
     if shutil.which("ffmpeg") is None:
         raise PermanentError(
-            "ffmpeg is not installed, and nothing can be transcribed without it; "
+            "ffmpeg is not installed, and nothing can be transcribed or spoken without it; "
             "on macOS: brew install ffmpeg, on Debian: apt-get install ffmpeg"
         )
 

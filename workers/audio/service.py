@@ -1,21 +1,26 @@
 """The gRPC face of an audio worker.
 
-Owns the RPCs. Runs on the event loop: what decodes a recording is another process, and what
-listens to it the lane.
+Owns the RPCs. Runs on the event loop: what decodes a recording and what encodes speech are other
+processes, and what listens and speaks is the lane.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
 
 import grpc.aio
 
 from shared.pb import audio_pb2 as pb
 from shared.pb import audio_pb2_grpc
 from workers.audio import recording
+from workers.audio.ensemble import LISTENING, SPEAKING, Ensemble
 from workers.audio.model import WhisperModel
+from workers.audio.speech import speak
 from workers.audio.transcription import Transcription
+from workers.audio.utterance import Utterance
 from workers.lane import Lane
 from workers.rim import rim, stream_rim
 from workers.unary import time_left_s
@@ -24,19 +29,20 @@ Context = grpc.aio.ServicerContext
 
 
 class AudioService(audio_pb2_grpc.AudioServicer):
-    """Serves one model.
+    """Serves the models of one lane.
 
     Args:
         longest_s: seconds that a recording may have.
     """
 
-    def __init__(self, lane: Lane[WhisperModel, Transcription], longest_s: int) -> None:
+    def __init__(self, lane: Lane[Ensemble, Transcription | Utterance], longest_s: int) -> None:
         self._lane = lane
         self._longest_s = longest_s
 
     @rim
     async def Transcribe(self, request: pb.TranscribeRequest, context: Context) -> pb.Transcript:
-        with self._lane.admit() as model:
+        with self._lane.admit(LISTENING) as models:
+            model = models.listener
             job = await self._receive(model, request, context)
             transcript: pb.Transcript = await self._lane.run(job)
         transcript.language = model.name_language(job.language)
@@ -46,12 +52,21 @@ class AudioService(audio_pb2_grpc.AudioServicer):
     async def StreamTranscript(
         self, request: pb.TranscribeRequest, context: Context
     ) -> AsyncIterator[pb.Transcript]:
-        with self._lane.admit() as model:
+        with self._lane.admit(LISTENING) as models:
+            model = models.listener
             job = await self._receive(model, request, context)
             async for segments in self._listen(job):
                 piece = job.transcript(segments)
                 piece.language = model.name_language(job.language)
                 yield piece
+
+    @stream_rim
+    async def Speak(self, request: pb.SpeakRequest, context: Context) -> AsyncIterator[pb.Sound]:
+        with self._lane.admit(SPEAKING) as models:
+            left = functools.partial(time_left_s, context)
+            async with aclosing(speak(request, self._lane, models.speaker, left)) as sound:
+                async for data in sound:
+                    yield pb.Sound(data=data)
 
     async def _receive(
         self, model: WhisperModel, request: pb.TranscribeRequest, context: Context

@@ -13,11 +13,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import mlx.core as mx
-from mlx import nn
 from mlx_audio.stt.models.whisper.whisper import Model, ModelDimensions
 from tokenizers import Tokenizer
 
 from shared.lifecycle import PermanentError
+from workers.audio import checkpoint
 
 _EMBEDDING = "decoder.token_embedding.weight"
 _FIRST_TIME = "<|0.00|>"
@@ -57,20 +57,20 @@ def load(path: Path, *, full_precision: bool) -> Model:
     Raises:
         PermanentError: it is no Whisper, or not whole.
     """
-    config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+    config = checkpoint.read_config(path)
     if config.get("model_type", "whisper") != "whisper":
         raise PermanentError(f"{path}: a {config['model_type']} model can't transcribe")
     try:
         dimensions = ModelDimensions.from_dict(config)
         model = Model(dimensions, mx.float32 if full_precision else mx.float16)
         weights = model.sanitize(_read_weights(path))
-        _quantize(model, config, weights)
+        checkpoint.quantize(model, config, weights)
         weights.pop("alignment_heads", None)
         model.load_weights(list(weights.items()), strict=True)
     except (TypeError, ValueError, KeyError) as failure:
         raise PermanentError(f"{path} is not a whole Whisper model: {failure}") from failure
     mx.eval(model.parameters())
-    vocabulary = Vocabulary(_require(path / "tokenizer.json"))
+    vocabulary = Vocabulary(checkpoint.require(path / "tokenizer.json"))
     # Where get_tokenizer() looks; otherwise a transformers processor is put there.
     model._processor = SimpleNamespace(tokenizer=vocabulary)  # noqa: SLF001
     _set_alignment(model, path)
@@ -78,21 +78,11 @@ def load(path: Path, *, full_precision: bool) -> Model:
 
 
 def _read_weights(path: Path) -> dict[str, mx.array]:
-    files = sorted(path.glob("*.safetensors")) or [_require(path / "weights.npz")]
-    weights: dict[str, mx.array] = {}
-    for file in files:
-        weights.update(mx.load(str(file)))
+    files = sorted(path.glob("*.safetensors")) or [checkpoint.require(path / "weights.npz")]
+    weights = checkpoint.read_weights(files)
     # transformers also stores the output layer, which is the embedding once more.
     weights.pop("proj_out.weight", None)
     return weights
-
-
-def _quantize(model: Any, config: dict[str, Any], weights: dict[str, mx.array]) -> None:
-    """Give the model the layers that quantised weights need."""
-    if (how := config.get("quantization")) is not None:
-        kinds = (nn.Linear, nn.Embedding)
-        wanted = lambda name, layer: isinstance(layer, kinds) and f"{name}.scales" in weights  # noqa: E731
-        nn.quantize(model, how["group_size"], how["bits"], class_predicate=wanted)
 
 
 def _set_alignment(model: Any, path: Path) -> None:
@@ -102,9 +92,3 @@ def _set_alignment(model: Any, path: Path) -> None:
         heads = json.loads(file.read_text(encoding="utf-8")).get("alignment_heads")
         if heads:
             model.set_alignment_heads(heads)
-
-
-def _require(path: Path) -> Path:
-    if not path.is_file():
-        raise PermanentError(f"{path} is missing; the model is not whole")
-    return path

@@ -1,0 +1,148 @@
+"""OpenAI's speech: a JSON body in, sound in six formats out.
+
+Owns the fields, what they may be, and what is said of the sound that comes back. Which voices there
+are only the model can tell. Pure.
+"""
+
+from __future__ import annotations
+
+import binascii
+import math
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from gateway.body import decode
+from gateway.dialects.envelope import envelope
+from gateway.dialects.sampling import invalid
+from shared.errors import ServiceError
+from shared.pb import audio_pb2 as pb
+
+# Response format → content type. Opus comes in Ogg (RFC 7845, section 9).
+CONTENT_TYPES: Final[Mapping[str, str]] = {
+    "wav": "audio/wav",
+    "mp3": "audio/mpeg",
+    "flac": "audio/flac",
+    "opus": "audio/ogg",
+    "aac": "audio/aac",
+    "pcm": "audio/pcm",
+}
+_DEFAULT_FORMAT: Final = "wav"
+_STREAM_FORMATS: Final = ("audio", "sse")
+_LONGEST_CHARS: Final = 100_000
+# Longest text, OpenAI's own limit, whose wave file is held back until its length is known.
+_LONGEST_WHOLE_CHARS: Final = 4096
+# Source: OpenAI's API reference.
+_SLOWEST, _FASTEST = 0.25, 4.0
+
+
+class _Voice(msgspec.Struct):
+    """A voice, as OpenAI's clients also name it."""
+
+    id: str
+
+
+class _Body(msgspec.Struct):
+    """What is to be said, and how."""
+
+    model: str
+    input: str
+    voice: str | _Voice | None = None
+    response_format: str | None = None
+    speed: float | None = None
+    stream_format: str | None = None
+    instructions: str | None = None
+
+
+_BODY: Final = msgspec.json.Decoder(_Body)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a body asks for.
+
+    Attributes:
+        events: whether the sound is to come as server-sent events.
+    """
+
+    request: pb.SpeakRequest
+    model: str
+    events: bool
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What is said of the sound."""
+        name = self.request.format
+        return {
+            "Content-Type": CONTENT_TYPES[name],
+            "Content-Disposition": f"attachment; filename=speech.{name}",
+        }
+
+
+def parse(data: bytes) -> Asked:
+    """Return what a body asks for.
+
+    Raises:
+        ServiceError: `invalid_request`, naming the field.
+    """
+    body = decode(_BODY, data)
+    if not body.input.strip():
+        raise invalid("input", "must not be empty")
+    if len(body.input) > _LONGEST_CHARS:
+        raise invalid("input", f"must have at most {_LONGEST_CHARS} characters")
+    form = body.response_format or _DEFAULT_FORMAT
+    if form not in CONTENT_TYPES:
+        raise invalid("response_format", f"must be one of {', '.join(CONTENT_TYPES)}")
+    if body.stream_format not in (None, *_STREAM_FORMATS):
+        raise invalid("stream_format", f"must be one of {', '.join(_STREAM_FORMATS)}")
+    if body.instructions and body.instructions.strip():
+        raise invalid("instructions", "is not supported: a voice has one way of speaking")
+    is_short = len(body.input) <= _LONGEST_WHOLE_CHARS
+    request = pb.SpeakRequest(
+        text=body.input,
+        voice=body.voice.id if isinstance(body.voice, _Voice) else body.voice or "",
+        speed=_read_speed(body.speed),
+        format=form,
+        whole=form == "wav" and body.stream_format is None and is_short,
+        arrival_ns=time.time_ns(),
+    )
+    return Asked(request, body.model, body.stream_format == "sse")
+
+
+def _read_speed(speed: float | None) -> float:
+    """Return the speed; as the reference has it, one that is none is 1."""
+    if speed is None or not math.isfinite(speed) or speed <= 0:
+        return 1.0
+    if not _SLOWEST <= speed <= _FASTEST:
+        raise invalid("speed", f"must be from {_SLOWEST} to {_FASTEST}")
+    return speed
+
+
+def render_voices(names: Iterable[str]) -> Mapping[str, Any]:
+    """Return the report on voices, in the shape that chat clients read."""
+    return {"voices": [{"id": name, "name": name} for name in names]}
+
+
+def render_delta(data: bytes) -> bytes:
+    """Return the event that adds some sound."""
+    sound = binascii.b2a_base64(data, newline=False).decode()
+    return _event({"type": "speech.audio.delta", "audio": sound})
+
+
+def render_done() -> bytes:
+    """Return the end of a stream of events; Kokoro counts no tokens."""
+    usage = {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0}
+    return _event({"type": "speech.audio.done", "usage": usage})
+
+
+def render_failure(failure: ServiceError) -> bytes:
+    """Return the end of a stream of events that failed."""
+    return _event({"error": envelope(failure)})
+
+
+def _event(table: object) -> bytes:
+    return b"data: " + orjson.dumps(table) + b"\n\n"

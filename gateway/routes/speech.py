@@ -1,0 +1,95 @@
+"""POST /v1/audio/speech and GET /v1/audio/voices.
+
+Owns the line from text to sound: read, parse, find the worker, call, pass on what comes as it
+comes. What is malformed is told before anybody asks whether there is a model. Runs in the
+handler's task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Final
+
+from aiohttp import web
+
+from gateway.body import read_body
+from gateway.byte_stream import ByteStream
+from gateway.context import CONTEXT, Context
+from gateway.dialects import speech
+from gateway.dialects.openai import errors
+from gateway.routes.route import Route, answer_json
+from gateway.routes.text import parse_priority
+from gateway.sse import EventStream
+from gateway.worker import UnaryWorker, Worker
+from shared.errors import ServiceError
+from shared.pb.audio_pb2_grpc import AudioStub
+
+_LIMIT_BYTES: Final = 25 * 1024 * 1024
+
+
+def routes() -> list[Route]:
+    """Return the routes of this module."""
+    prefixes = ("/v1", "")
+    return [
+        *(Route("POST", f"{prefix}/audio/speech", speak, errors) for prefix in prefixes),
+        *(Route("GET", f"{prefix}/audio/voices", list_voices, errors) for prefix in prefixes),
+    ]
+
+
+async def speak(request: web.Request) -> web.StreamResponse:
+    """Say a text."""
+    context = request.app[CONTEXT]
+    asked = speech.parse(await read_body(request, _LIMIT_BYTES))
+    asked.request.priority = parse_priority(request.headers.get("X-Priority", ""))
+    sound = _call(context, _find(context, asked.model), asked)
+    async with aclosing(sound):
+        if asked.events:
+            return await _send_events(request, context, sound)
+        stream = ByteStream(request, asked.headers)
+        async for data in sound:
+            await stream.send(data)
+        return await stream.finish()
+
+
+async def list_voices(request: web.Request) -> web.Response:
+    """List the voices of a model, its default first."""
+    worker = _find(request.app[CONTEXT], request.query.get("model"))
+    return answer_json(speech.render_voices(worker.require_ready().audio.voices))
+
+
+async def _call(
+    context: Context, worker: UnaryWorker, asked: speech.Asked
+) -> AsyncGenerator[bytes]:
+    """Yield the bytes of a file as they are made."""
+    pieces = worker.stream(
+        lambda channel: AudioStub(channel).Speak, asked.request, context.settings.timeout_s
+    )
+    async with aclosing(pieces):
+        async for piece in pieces:
+            yield piece.data
+    context.metrics.note_inputs(0)
+
+
+async def _send_events(
+    request: web.Request, context: Context, sound: AsyncGenerator[bytes]
+) -> web.StreamResponse:
+    async with EventStream(
+        request, speech.render_failure, context.ping_s, context.patience_s
+    ) as stream:
+        async for data in sound:
+            await stream.send(speech.render_delta(data))
+        await stream.send(speech.render_done())
+        return await stream.finish()
+
+
+def _find(context: Context, model: str | None) -> UnaryWorker:
+    worker = context.registry.choose("audio", model, _can_speak)
+    if worker is None:
+        raise ServiceError("not_implemented", "audio model kind not loaded: tts")
+    return worker
+
+
+def _can_speak(worker: Worker) -> bool:
+    """Return whether a worker speaks, or may turn out to when it has loaded."""
+    return worker.card is None or worker.card.audio.speaks

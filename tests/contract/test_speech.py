@@ -1,0 +1,240 @@
+"""Speech between a client and an audio worker: bodies, files that grow, events, losses, voices."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+
+import aiohttp
+import pytest
+
+from shared.pb import common_pb2 as common
+from shared.pb import worker_pb2
+from tests.client import until
+from tests.contract.audio_house import AudioHouse, open_audio_house
+
+SPEECH, VOICES = "/v1/audio/speech", "/v1/audio/voices"
+TYPES = {
+    "wav": "audio/wav",
+    "mp3": "audio/mpeg",
+    "flac": "audio/flac",
+    "opus": "audio/ogg",
+    "aac": "audio/aac",
+    "pcm": "audio/pcm",
+}
+
+
+class Booth(AudioHouse):
+    """Speaks in JSON."""
+
+    def send(self, text="Hello you there", path=SPEECH, headers=None, **fields):
+        body = {"model": "tts-1", "input": text, **fields}
+        return self.house.session.post(path, json=body, headers=headers)
+
+    async def say(self, *args, **fields):
+        """Return status, headers and body."""
+        async with self.send(*args, **fields) as reply:
+            return reply.status, reply.headers, await reply.read()
+
+    async def fail(self, *args, **fields):
+        """Return status, type and param of an error."""
+        status, headers, body = await self.say(*args, **fields)
+        assert headers["Content-Type"] == "application/json"
+        error = json.loads(body)["error"]
+        return status, error["type"], error.get("param")
+
+
+@pytest.fixture
+async def make_booth(house):
+    async with open_audio_house(house, Booth) as make:
+        yield make
+
+
+async def test_a_text_is_spoken_under_both_paths_in_every_format(make_booth):
+    booth = await make_booth()
+    for path in (SPEECH, "/audio/speech"):
+        for form, content_type in TYPES.items():
+            status, headers, body = await booth.say(
+                path=path, headers={"X-Priority": "high"}, response_format=form, speed=2
+            )
+            assert (status, headers["Content-Type"]) == (200, content_type)
+            assert headers["Content-Disposition"] == f"attachment; filename=speech.{form}"
+            assert body == b"Hello you there"
+            seen = booth.worker.seen[-1]
+            assert (seen.format, seen.speed) == (form, 2)
+            assert seen.priority == common.PRIORITY_HIGH
+
+
+async def test_what_is_left_out_means_the_models_own_voice_and_a_whole_wave_file(make_booth):
+    booth = await make_booth()
+    async with booth.house.session.post(SPEECH, json={"model": "x", "input": "Hi."}) as reply:
+        assert reply.content_type == "audio/wav"
+    seen = booth.worker.seen[-1]
+    assert (seen.text, seen.voice, seen.format, seen.speed, seen.whole) == (
+        "Hi.",
+        "",
+        "wav",
+        1,
+        True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "whole"),
+    [
+        ({}, True),
+        ({"response_format": "mp3"}, False),
+        ({"stream_format": "audio"}, False),
+        ({"text": "word " * 1000}, False),
+    ],
+)
+async def test_a_short_wave_file_is_held_back_unless_a_stream_is_asked_for(
+    make_booth, fields, whole
+):
+    booth = await make_booth()
+    assert (await booth.say(**fields))[0] == 200
+    assert booth.worker.seen[-1].whole is whole
+
+
+@pytest.mark.parametrize(
+    ("given", "voice"),
+    [("alloy", "alloy"), ({"id": "am_adam"}, "am_adam"), ("../../etc", "../../etc"), (None, "")],
+)
+async def test_a_voice_is_passed_on_whoever_has_it(make_booth, given, voice):
+    booth = await make_booth()
+    assert (await booth.say(voice=given))[0] == 200
+    assert booth.worker.seen[-1].voice == voice
+
+
+@pytest.mark.parametrize("speed", [0, -1, None])
+async def test_a_speed_that_is_none_is_one(make_booth, speed):
+    booth = await make_booth()
+    assert (await booth.say(speed=speed))[0] == 200
+    assert booth.worker.seen[-1].speed == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"input": ""}, "input"),
+        ({"input": " \n"}, "input"),
+        ({"input": 5}, "input"),
+        ({"input": "x" * 100_001}, "input"),
+        ({"model": None}, "model"),
+        ({"response_format": "ogg"}, "response_format"),
+        ({"stream_format": "json"}, "stream_format"),
+        ({"speed": "fast"}, "speed"),
+        ({"speed": 4.5}, "speed"),
+        ({"speed": 0.1}, "speed"),
+        ({"voice": 3}, "voice"),
+        ({"voice": {"name": "x"}}, "voice.id"),
+        ({"instructions": "whisper"}, "instructions"),
+    ],
+)
+async def test_a_field_that_is_wrong_is_named(make_booth, fields, param):
+    booth = await make_booth()
+    assert await booth.fail(**fields) == (400, "invalid_request_error", param)
+    assert not booth.worker.seen
+
+
+async def test_sound_is_passed_on_as_it_comes(make_booth):
+    booth = await make_booth()
+    async with booth.send("late [hold]", response_format="mp3") as reply:
+        assert reply.status == 200
+        assert await reply.content.readany() == b"late "
+        booth.worker.release.set()
+        assert await reply.content.read() == b"[hold]"
+
+
+async def test_events_carry_sound_and_end_with_a_word(make_booth):
+    booth = await make_booth()
+    status, headers, body = await booth.say(stream_format="sse", response_format="pcm")
+    assert (status, headers["Content-Type"]) == (200, "text/event-stream")
+    events = [json.loads(line.removeprefix("data: ")) for line in body.decode().split("\n\n")[:-1]]
+    assert [event["type"] for event in events] == ["speech.audio.delta"] * 2 + ["speech.audio.done"]
+    assert b"".join(base64.b64decode(event["audio"]) for event in events[:-1]) == b"Hello you there"
+    assert set(events[-1]["usage"]) == {"input_tokens", "output_tokens", "total_tokens"}
+
+
+@pytest.mark.parametrize("form", ["audio", "sse"])
+async def test_what_fails_before_it_begins_is_an_answer(make_booth, form):
+    booth = await make_booth()
+    failed = await booth.fail("[fail=invalid_request]", stream_format=form)
+    assert failed == (400, "invalid_request_error", None)
+
+
+async def test_a_file_that_fails_later_is_seen_to_be_broken(make_booth):
+    booth = await make_booth()
+    with pytest.raises(aiohttp.ClientPayloadError):
+        await booth.say("[late=internal]")
+    _, _, body = await booth.say("[late=internal]", stream_format="sse")
+    delta, error = [json.loads(line[6:]) for line in body.decode().split("\n\n")[:-1]]
+    assert delta["type"] == "speech.audio.delta"
+    assert error["error"]["message"] == "as the script says"
+    assert (await booth.say())[0] == 200
+
+
+async def test_a_call_whose_worker_dies_is_made_once_more(make_booth):
+    booth = await make_booth()
+    asked = asyncio.create_task(booth.say("[die]"))
+    await until(lambda: not booth.worker.listening)
+    await booth.worker.start()
+    assert (await asked)[2] == b"[die]"
+    assert len(booth.worker.seen) == 2
+
+
+async def test_a_file_whose_worker_dies_half_way_is_broken(make_booth):
+    booth = await make_booth()
+    with pytest.raises(aiohttp.ClientPayloadError):
+        await booth.say("late [die]")
+    assert len(booth.worker.seen) == 1
+
+
+async def test_one_text_too_many_and_one_too_slow_are_refused(make_booth):
+    booth = await make_booth(queue_limit=1, call_timeout_ms=500)
+    held = asyncio.create_task(booth.fail("[hold]"))
+    await until(lambda: bool(booth.worker.seen))
+    assert (await booth.fail())[:2] == (503, "server_busy")
+    assert (await held)[:2] == (504, "server_timeout")
+    await until(lambda: booth.worker.cancelled == 1)
+
+
+async def test_a_client_that_leaves_ends_its_call(make_booth):
+    booth = await make_booth()
+    async with booth.send("late [hold]"):
+        pass
+    await until(lambda: booth.worker.cancelled == 1)
+
+
+async def test_voices_are_listed(make_booth):
+    booth = await make_booth()
+    for path in (VOICES, "/audio/voices", f"{VOICES}?model=ear"):
+        status, report = await booth.house.get(path)
+        assert status == 200
+        assert report == {
+            "voices": [
+                {"id": "af_heart", "name": "af_heart"},
+                {"id": "am_adam", "name": "am_adam"},
+            ]
+        }
+
+
+async def test_a_worker_is_asked_for_what_it_can_do_alone(make_booth):
+    booth = await make_booth(audio=worker_pb2.AudioCard(transcribes=True))
+    assert (await booth.fail())[:2] == (501, "not_implemented")
+    assert (await booth.fail(model="ear"))[:2] == (501, "not_implemented")
+    status, error = await booth.house.get(VOICES)
+    assert (status, error["error"]["message"]) == (501, "audio model kind not loaded: tts")
+    models = (await booth.house.get("/v1/models"))[1]["data"]
+    assert [m["capabilities"] for m in models if m["id"] == "fake-audio"] == [["transcription"]]
+
+
+async def test_a_worker_that_only_speaks_transcribes_nothing(make_booth):
+    booth = await make_booth(audio=worker_pb2.AudioCard(speaks=True))
+    form = aiohttp.FormData({"model": "whisper-1"}, default_to_multipart=True)
+    form.add_field("file", b"Hello you there", filename="speech.wav")
+    async with booth.house.session.post("/v1/audio/transcriptions", data=form) as reply:
+        assert reply.status == 501
+        assert (await reply.json())["error"]["message"] == "audio model kind not loaded: stt"
+    assert (await booth.say())[0] == 200

@@ -1,0 +1,19 @@
+"""How far what was heard is from what was said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def words_of(text: str) -> list[str]:
+    return "".join(c for c in text.lower() if c.isalnum() or c.isspace()).split()
+
+
+def errors(heard: Sequence[str], said: Sequence[str]) -> int:
+    """Return how many words must be added, left out or exchanged to make one of the other."""
+    row = list(range(len(said) + 1))
+    for i, word in enumerate(heard, 1):
+        last, row[0] = row[0], i
+        for j, other in enumerate(said, 1):
+            last, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, last + (word != other))
+    return row[-1]

@@ -1,0 +1,81 @@
+"""Where a text is cut before it is spoken, and what counts as a mark in it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workers.audio import sentence
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("One sentence.", ["One sentence."]),
+        ("", []),
+        ("  \n ", []),
+        ("Hi. Yes. No.", ["Hi. Yes. No."]),
+        (
+            "This is a first sentence of some length. And this is another one of some length.",
+            [
+                "This is a first sentence of some length.",
+                "And this is another one of some length.",
+            ],
+        ),
+        (
+            "Dr. Smith paid $3.50 to J. R. R. Tolkien at 10:30 a.m. on Main St. and left.",
+            ["Dr. Smith paid $3.50 to J. R. R. Tolkien at 10:30 a.m. on Main St. and left."],
+        ),
+        (
+            'He said "this is not at all what I wanted!" She left the room without a word…',
+            [
+                'He said "this is not at all what I wanted!"',
+                "She left the room without a word…",
+            ],
+        ),
+        ("Buy\n- milk\n* eggs\n\n# Note\n-5 degrees", ["Buy, milk, eggs, Note, -5 degrees"]),
+        (
+            "這是一個很長的句子，說了很多的話，還有更多的話，一直說到最後，真的停不下來。好。",
+            [
+                "這是一個很長的句子，說了很多的話，還有更多的話，",
+                "一直說到最後，真的停不下來。 好。",
+            ],
+        ),
+    ],
+)
+def test_a_text_is_cut_after_sentences(text, pieces):
+    assert sentence.split(text) == pieces
+
+
+def test_a_long_sentence_is_cut_after_a_clause_and_else_between_words():
+    clause = "and so on and so forth, "
+    assert all(piece.endswith(",") for piece in sentence.split(clause * 30)[:-1])
+    words = sentence.split("word " * 100)
+    assert [piece.split() for piece in words] == [["word"] * 40, ["word"] * 40, ["word"] * 20]
+    assert [len(piece) for piece in sentence.split("x" * 450)] == [200, 200, 50]
+    # Numbers are long when they are spoken.
+    assert {len(piece.split()) for piece in sentence.split("1234567890 " * 20)} == {2}
+
+
+@given(st.text(alphabet="aB3 .,;:!?…—\"')\n-", max_size=900))
+def test_nothing_is_lost_and_no_piece_is_too_long(text):
+    pieces = sentence.split(text)
+    assert all(0 < len(piece) <= 200 for piece in pieces)
+    kept = [c for piece in pieces for c in piece if c.isalnum()]
+    assert kept == [c for c in text if c.isalnum()]
+
+
+def test_clauses_keep_their_marks_and_numbers_theirs():
+    said = list(sentence.clauses('Well, "yes"; it cost 3.50 — no: 1,000... Why?! Dr. No、好。'))
+    assert [(text.strip().strip('"'), mark) for text, mark in said] == [
+        ("Well", ","),
+        ("yes", ";"),
+        ("it cost 3.50", "—"),
+        ("no", ":"),
+        ("1,000", "."),
+        ("Why", "?"),
+        ("Dr. No", ","),
+        ("好", "."),
+        ("", ""),
+    ]
