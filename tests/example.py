@@ -20,7 +20,8 @@ ROOT = Path(__file__).resolve().parents[1]
 _GAPS = {'"messages": [...]': '"messages": [{"role": "user", "content": "Hi"}]'}
 _NAMED = re.compile(r"^# (\w+)\n(.*?)(?=\n\n#|\Z)", re.MULTILINE | re.DOTALL)
 _ADDRESS = re.compile(r"http://(localhost|127\.0\.0\.1):8080")
-_FENCE = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# The word after the language is the kind of worker it asks, unless that is the text worker.
+_FENCE = re.compile(r"^```(sh|python)(?: (\w+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _OURS = ("make ", ".venv/bin/")
 _EXPECTED = re.compile(r"^# answers (\d+)$", re.MULTILINE)
 # Quiet but for what goes wrong, the status after the body, and an end to every wait.
@@ -33,10 +34,12 @@ class Example:
 
     Attributes:
         place: page and number, for the test's name.
+        kind: of the worker it asks.
     """
 
     place: str
     language: str
+    kind: str
     text: str
 
     @property
@@ -59,17 +62,18 @@ class Outcome:
     body: str
 
 
-def read_pages() -> list[Example]:
-    """Return the examples of the README and of docs/api."""
+def read_pages(*kinds: str) -> list[Example]:
+    """Return the examples of the README and of docs/api that ask workers of some kinds."""
     paths = [ROOT / "README.md", *sorted((ROOT / "docs/api").glob("*.md"))]
-    return [example for path in paths for example in _read_page(path)]
+    found = [example for path in paths for example in _read_page(path)]
+    return [example for example in found if example.kind in kinds]
 
 
 def _read_page(path: Path) -> list[Example]:
     found = _FENCE.findall(path.read_text("utf-8"))
     return [
-        Example(f"{path.relative_to(ROOT)}-{number}", language, text)
-        for number, (language, text) in enumerate(found, 1)
+        Example(f"{path.relative_to(ROOT)}-{number}", language, kind or "text", text)
+        for number, (language, kind, text) in enumerate(found, 1)
     ]
 
 

@@ -10,13 +10,20 @@ import ctypes
 import os
 import resource
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 import mlx.core as mx
 
 # Freed buffers kept for reuse. Beyond a few hundred MB they gain nothing and look like a leak.
 _POOL_BYTES = 512 * 1024 * 1024
+# Runs per number of threads, and how much slower than the best fewer threads may be: what they
+# leave idle, others use.
+_TRIES = 3
+_WORTH = 1.1
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,36 @@ def set_up(share: float) -> Device:
         name, pass_tokens = "CPU", 512
     mx.set_cache_limit(min(_POOL_BYTES, memory_bytes // 8))
     return Device(name, memory_bytes, pass_tokens, full_precision=name == "CPU")
+
+
+def settle_threads(run: Callable[[], None]) -> int | None:
+    """Choose how many threads OpenBLAS uses, by what they are worth here.
+
+    A decode step's matrix products are narrow: more threads wait for each other and for memory,
+    and take cores from the gateway. Small and busy machines are faster with one. Nothing is
+    chosen where another library multiplies (Metal, Accelerate) or the environment has chosen.
+
+    Args:
+        run: computes what is worth being fast; called a few times.
+
+    Returns:
+        the number of threads, or None where nothing was chosen.
+    """
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "openblas_set_num_threads") or "OPENBLAS_NUM_THREADS" in os.environ:
+        return None
+    most = int(library.openblas_get_num_threads())
+    took_s: dict[int, list[float]] = {1 << power: [] for power in range(most.bit_length())}
+    for _ in range(_TRIES):
+        for threads, times_s in took_s.items():
+            library.openblas_set_num_threads(threads)
+            began_s = time.perf_counter()
+            run()
+            times_s.append(time.perf_counter() - began_s)
+    best_s = min(median(times_s) for times_s in took_s.values())
+    chosen = next(n for n in took_s if median(took_s[n]) <= _WORTH * best_s)
+    library.openblas_set_num_threads(chosen)
+    return chosen
 
 
 def release_memory() -> None:

@@ -18,6 +18,7 @@ from shared.rpc import open_channel
 from tests import checkpoint, encoder_checkpoint
 from tests.client import connect
 from tests.encoder_reference import Reference
+from tests.example import read_pages, run_command
 from tests.server import ROOT, serve_fleet, wait_for
 
 STARTER = ROOT / "models" / "all-MiniLM-L6-v2"
@@ -274,3 +275,11 @@ async def until_begun(library):
             while not (await pulse.read()).slots_active:
                 pass
         pulse.cancel()
+
+
+async def test_the_examples_of_the_documentation_are_answered(library):
+    examples = read_pages("embed", "rerank")
+    assert {example.kind for example in examples} == {"embed", "rerank"}
+    for example in examples:
+        outcome = await asyncio.to_thread(run_command, example.text, library.url)
+        assert outcome.status == example.expected_status == 200, outcome.body

@@ -7,7 +7,7 @@ import pytest
 from tests.example import read_pages, run_python
 from tests.models.conftest import NAME
 
-EXAMPLES = {example.place: example for example in read_pages()}
+EXAMPLES = {example.place: example for example in read_pages("text")}
 COMMANDS = [place for place, example in EXAMPLES.items() if example.is_command]
 PROGRAMS = [place for place, example in EXAMPLES.items() if example.language == "python"]
 

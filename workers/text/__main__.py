@@ -90,6 +90,7 @@ class Worker:
             settings.prefill_chunk,
             memory,
             preempts=settings.preemption,
+            pads=model.pads,
         )
         return Parts(model, scheduler, Reuse(self._make_cache(model), memory))
 

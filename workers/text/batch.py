@@ -7,10 +7,9 @@ A step has three parts, so that the processor is never idle while Python works: 
 graph of the next forward pass while the last one computes, `collect` waits for its tokens, and
 `launch` samples the next ones and starts computing them.
 
-Each prompt is prefilled alone, in a cache of its own: its keys and values don't depend on what
-else runs, and a long one costs nobody its padding. A row that decodes alone stays in such a cache:
-without padding there is no mask to make and apply, which is a tenth to a fifth of a small model's
-step.
+Each prompt is prefilled in a cache of its own, and a long one costs nobody its padding; short ones
+that come together share one pass. A row that decodes alone stays in such a cache: without padding
+there is no mask to make and apply, which is a tenth to a fifth of a small model's step.
 """
 
 from __future__ import annotations
@@ -22,9 +21,10 @@ from typing import Any
 
 import mlx.core as mx
 from mlx.utils import tree_map
+from mlx_lm.models.cache import BatchKVCache
 
 from shared.pb import text_pb2 as pb
-from workers.text import penalty
+from workers.text import penalty, plain_cache
 from workers.text.grammar import guide_logits
 from workers.text.logprob import Logprob
 from workers.text.model import TextModel
@@ -140,11 +140,34 @@ class Batch:
         sequence.fed_tokens += len(chunk)
         if sequence.fed_tokens < len(sequence.feed):
             mx.eval([cache.state for cache in sequence.cache])
-            return len(chunk)
+        else:
+            self._begin(sequence, logits)
+        return len(chunk)
+
+    def prefill_together(self, sequences: Rows[Sequence]) -> int:
+        """Feed whole prompts of which nothing has been fed; return how many tokens that took.
+
+        The weights are read once for all of them. Each then has a cache of its own and its first
+        token, as after `prefill`. Only for a model that `pads`.
+        """
+        feeds = [sequence.feed for sequence in sequences]
+        longest = max(map(len, feeds))
+        padding = [longest - len(feed) for feed in feeds]
+        cache: list[Any] = [BatchKVCache(padding) for _ in self._model.new_cache()]
+        rows = [[0] * left + feed for left, feed in zip(padding, feeds, strict=True)]
+        logits = self._model.forward(mx.array(rows), cache)
+        for index, sequence in enumerate(sequences):
+            sequence.cache = [part.extract(index) for part in cache]
+            sequence.fed_tokens = len(feeds[index])
+            self._begin(sequence, logits[index : index + 1])
+        return longest * len(feeds)
+
+    def _begin(self, sequence: Sequence, logits: mx.array) -> None:
+        """Sample a sequence's first token, and start computing it."""
+        assert sequence.cache is not None
         sampler = self._make_sampler([sequence])
         sequence.pending, sequence.pending_logprob = self._sample(logits, [sequence], sampler)
         mx.async_eval(sequence.pending, [cache.state for cache in sequence.cache])
-        return len(chunk)
 
     def first(self, sequence: Sequence) -> Sampled:
         """Wait for the token that `prefill` began to compute."""
@@ -156,27 +179,26 @@ class Batch:
     def join(self, sequences: Rows[Sequence]) -> None:
         """Add rows whose cache and pending token are at hand; after a launch, before a build."""
         assert self._logits is None
+        if not sequences:
+            return
+        self._add_caches([list(sequence.cache or ()) for sequence in sequences])
+        tokens = [sequence.pending for sequence in sequences if sequence.pending is not None]
+        self._tokens = mx.concatenate(tokens if self._tokens is None else [self._tokens, *tokens])
         for sequence in sequences:
-            assert sequence.cache is not None
-            assert sequence.pending is not None
-            self._add_cache(sequence.cache)
-            tokens = (
-                [sequence.pending] if self._tokens is None else [self._tokens, sequence.pending]
-            )
-            self._tokens = mx.concatenate(tokens)
             self.rows.append(sequence)
             sequence.cache = sequence.pending = sequence.pending_logprob = None
-            self._sampler = None
+        self._sampler = None
 
-    def _add_cache(self, cache: list[Any]) -> None:
+    def _add_caches(self, caches: Rows[list[Any]]) -> None:
         if not self.rows:
             # The prompt cache may hold the same objects; their arrays are shared until written.
-            self._cache = copy.deepcopy(cache)
+            self._cache, *caches = [copy.deepcopy(caches[0]), *caches[1:]]
+        if not caches:
             return
-        if len(self.rows) == 1:
+        others = list(zip(*caches, strict=True))
+        if not all(map(plain_cache.is_plain, self._cache)) and len(self.rows) < 2:
             self._cache = [part.merge([part]) for part in self._cache]
-        for mine, other in zip(self._cache, cache, strict=True):
-            mine.extend(other.merge([other]))
+        self._cache = [_joined(part, more) for part, more in zip(self._cache, others, strict=True)]
 
     def drop(self, ended: Rows[Sequence]) -> None:
         """Take rows out for good."""
@@ -239,6 +261,15 @@ class Batch:
     def kv_bytes(self) -> int:
         """Bytes of the batch's cache."""
         return sum(part.nbytes for part in self._cache)
+
+
+def _joined(mine: Any, others: Rows[Any]) -> Any:
+    """Return one layer's cache with the rows of others behind its own."""
+    if plain_cache.is_plain(mine):
+        return plain_cache.join(mine, others)
+    for other in others:
+        mine.extend(other.merge([other]))
+    return mine
 
 
 def _compact(leaf: Any) -> Any:

@@ -229,23 +229,37 @@ class Engine:
             self._emit()
         budget = scheduler.chunk_tokens(pace.step_s, pace.prefill_tokens, self._batch.rows)
         allowed = budget
-        while (turn := scheduler.turn(budget)) is not None:
-            sequence, limit = turn
+        while (turn := scheduler.turns(budget)) is not None:
+            sequences, limit = turn
             began_s = time.monotonic()
-            fed = self._batch.prefill(sequence, sequence.next_limit(limit))
-            if sequence.pending is None:
-                sequence.progress()
-            else:
-                first = self._batch.first(sequence)
-                sequence.take_token(first.token, first.info)
+            fed = self._feed(sequences, limit)
+            for sequence in sequences:
+                self._note_fed(sequence)
             # A first token must not wait for the next step.
             self._emit()
-            self._reuse.keep_prompt(sequence)
+            for sequence in sequences:
+                self._reuse.keep_prompt(sequence)
             budget -= fed
             pace.note_prefill(fed, time.monotonic() - began_s)
-            self.counters.prefill_chunks += 1
-            self.counters.prefill_tokens += fed
         self.counters.mixed_steps += bool(self._batch.rows) and budget < allowed
+
+    def _feed(self, sequences: list[Sequence], limit_tokens: int) -> int:
+        """Prefill one chunk, or several whole prompts; return the tokens it took, with padding."""
+        before = sum(sequence.fed_tokens for sequence in sequences)
+        if len(sequences) > 1:
+            took = self._batch.prefill_together(sequences)
+        else:
+            took = self._batch.prefill(sequences[0], sequences[0].next_limit(limit_tokens))
+        self.counters.prefill_chunks += 1
+        self.counters.prefill_tokens += sum(s.fed_tokens for s in sequences) - before
+        return took
+
+    def _note_fed(self, sequence: Sequence) -> None:
+        if sequence.pending is None:
+            sequence.progress()
+            return
+        first = self._batch.first(sequence)
+        sequence.take_token(first.token, first.info)
 
     def _preempt(self) -> None:
         """Take out a low sequence whose slot a high one needs, or one there is no memory for."""

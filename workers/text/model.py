@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from mlx_lm.utils import get_total_parameters, load_model, load_tokenizer
 from shared.lifecycle import PermanentError
 from shared.pb import worker_pb2
 from shared.settings import TextSettings
+from workers import runtime
 from workers.text.footprint import Footprint, measure
 from workers.text.vocabulary import Vocabulary
 
@@ -31,6 +33,8 @@ log = logging.getLogger(__name__)
 
 # Families say nothing about their context: assume what most small models were trained for.
 _UNKNOWN_CONTEXT_TOKENS = 4096
+# Rows of the step by which the number of threads is chosen.
+_USUAL_ROWS = 8
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,7 @@ class TextModel:
         end_ids: tokens that end a completion.
         keep_ids: tokens XTC must not remove: those that end a line or a completion.
         batches: whether rows can share one cache; a family without it runs one row at a time.
+        pads: whether prompts of different lengths can be fed in one pass.
         context_tokens: what the checkpoint was trained for.
         footprint: what a sequence's keys and values take.
         think_tags: what mlx-lm infers from the vocabulary that the model thinks between.
@@ -57,6 +62,7 @@ class TextModel:
     end_ids: frozenset[int]
     keep_ids: tuple[int, ...]
     batches: bool
+    pads: bool
     context_tokens: int
     weight_bytes: int
     footprint: Footprint
@@ -98,6 +104,8 @@ def load(path: Path, settings: TextSettings) -> TextModel:
     end_ids = frozenset(int(token) for token in wrapper.eos_token_ids)
     new_cache = partial(_new_cache, network, settings)
     footprint = _try_out(path, network, new_cache, settings)
+    batches = all(hasattr(part, "merge") for part in new_cache())
+    _settle_threads(network, new_cache, min(_USUAL_ROWS, settings.parallel) if batches else 1)
     newlines = [index for index, piece in enumerate(vocabulary.pieces) if piece == b"\n"]
     log.info("loaded %s in %.1f s", path.name, time.monotonic() - started_s)
     return TextModel(
@@ -109,7 +117,9 @@ def load(path: Path, settings: TextSettings) -> TextModel:
         vocab_tokens=vocab_tokens,
         end_ids=end_ids,
         keep_ids=(*newlines, *sorted(end_ids)),
-        batches=all(hasattr(part, "merge") for part in new_cache()),
+        batches=batches,
+        # A sliding window or a recurrent state would take the padding in.
+        pads=all(type(part) is KVCache for part in new_cache()),
         context_tokens=_context_tokens(config),
         weight_bytes=sum(array.nbytes for _, array in tree_flatten(network.parameters())),
         footprint=footprint,
@@ -160,6 +170,17 @@ def _warm_up(network: Any, new_cache: Callable[[], list[Any]]) -> Footprint:
     if not bool(mx.all(mx.isfinite(logits)).item()):
         raise PermanentError("the model gives no finite numbers; the checkpoint is broken")
     return footprint
+
+
+def _settle_threads(network: Any, new_cache: Callable[[], list[Any]], rows: int) -> None:
+    """Let the machine choose its threads by a decode step of a few rows."""
+
+    def step() -> None:
+        mx.eval(network(mx.array([[1]] * rows), cache=new_cache()))
+
+    threads = runtime.settle_threads(step)
+    if threads is not None:
+        log.info("matrix products use %d of %d processors", threads, os.cpu_count() or 1)
 
 
 def _vocab_tokens(config: dict[str, Any], tokenizer: Any) -> int:

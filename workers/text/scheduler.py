@@ -30,6 +30,9 @@ _MIN_STALL_S = 0.004
 MIN_CHUNK_TOKENS = 8
 # Prompts that prefill at the same time take turns of at most this many tokens.
 _TURN_TOKENS = 128
+# Prompts are fed side by side if the longest has at most this many times the tokens of the
+# shortest.
+_PADDED = 2.0
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ class Scheduler:
         memory: what running sequences may hold.
         clock: seconds, monotonic.
         preempts: whether a high request may take a low one's slot.
+        pads: whether prompts of different lengths can be fed in one pass.
 
     Attributes:
         waiting: accepted, holding no slot.
@@ -77,10 +81,12 @@ class Scheduler:
         clock: Callable[[], float] = time.monotonic,
         *,
         preempts: bool = True,
+        pads: bool = False,
     ) -> None:
         self.slots = slots
         self.memory = memory
         self._preempts = preempts
+        self._pads = pads
         self.waiting: list[Sequence] = []
         self.prefilling: list[Sequence] = []
         self._chunk_tokens = chunk_tokens
@@ -184,23 +190,40 @@ class Scheduler:
         ]
         return max(MIN_CHUNK_TOKENS, min(self._chunk_tokens, max(chosen)))
 
-    def turn(self, budget_tokens: int) -> tuple[Sequence, int] | None:
-        """Return the sequence to prefill next and how many tokens of it; None when none waits.
+    def turns(self, budget_tokens: int) -> tuple[list[Sequence], int] | None:
+        """Return who prefills next and how many tokens; None when nobody waits.
 
         Higher classes go first; inside a class prompts take turns, so that a short one does not
-        wait for a long one.
+        wait for a long one. Several are named only where they can be fed whole, in one pass.
         """
         unfed = [sequence for sequence in self.prefilling if sequence.pending is None]
         if not unfed or budget_tokens <= 0:
             return None
         first = min(sequence.priority for sequence in unfed)
         rivals = [sequence for sequence in unfed if sequence.priority == first]
-        sequence = rivals[0]
-        self.prefilling.remove(sequence)
-        self.prefilling.append(sequence)
-        if len(rivals) > 1:
+        chosen = self._side_by_side(rivals, budget_tokens) or rivals[:1]
+        for sequence in chosen:
+            self.prefilling.remove(sequence)
+            self.prefilling.append(sequence)
+        if len(chosen) == 1 < len(rivals):
             budget_tokens = min(budget_tokens, _TURN_TOKENS)
-        return sequence, budget_tokens
+        return chosen, budget_tokens
+
+    def _side_by_side(self, rivals: list[Sequence], budget_tokens: int) -> list[Sequence]:
+        """Return the first of the rivals and those that can be fed whole beside it."""
+        if not self._pads:
+            return []
+        chosen: list[Sequence] = []
+        for sequence in rivals:
+            lengths = [len(s.feed) for s in (*chosen, sequence)]
+            whole = sequence.cache is None and sequence.next_limit(budget_tokens) >= lengths[-1]
+            # What pads the short ones to the longest is computed for nothing.
+            wide = max(lengths) > _PADDED * min(lengths)
+            if whole and not wide and max(lengths) * len(lengths) <= budget_tokens:
+                chosen.append(sequence)
+            elif not chosen:
+                break
+        return chosen
 
     def take_fed(self) -> list[Sequence]:
         """Return the sequences whose prompt is fed: they leave for the batch."""

@@ -63,9 +63,11 @@ def make_waiting(
     queued_s: float = 0.0,
     isolate: bool = False,
     max_tokens: int = 10,
+    prompt: list[int] | None = None,
 ) -> Sequence:
     """Return a sequence for the scheduler; each is younger than those made before it."""
     sequence = make_sequence(vocabulary, max_tokens=max_tokens)
+    sequence.prompt = prompt or sequence.prompt
     sequence.request.priority = priority
     sequence.request.arrival_ns = next(_arrivals)
     sequence.request.isolate = isolate
@@ -87,6 +89,7 @@ def make_model(tokenizer: Any, *, vocab_tokens: int | None = None, **config: Any
         end_ids=frozenset({tokenizer.eos_token_id}),
         keep_ids=(),
         batches=True,
+        pads=True,
         context_tokens=4096,
         weight_bytes=0,
         footprint=Footprint(((BYTES_PER_TOKEN, math.inf),), 0),

@@ -34,9 +34,11 @@ def clock():
     return Clock()
 
 
-def make_scheduler(clock, slots=2, *, budget_bytes=ROOMY, chunk_tokens=512, preempts=True):
+def make_scheduler(
+    clock, slots=2, *, budget_bytes=ROOMY, chunk_tokens=512, preempts=True, pads=False
+):
     plan = MemoryPlan(Footprint(((BYTES_PER_TOKEN, math.inf),), 0), budget_bytes)
-    return Scheduler(slots, chunk_tokens, plan, clock, preempts=preempts)
+    return Scheduler(slots, chunk_tokens, plan, clock, preempts=preempts, pads=pads)
 
 
 def enqueue(scheduler, priority=NORMAL, **values):
@@ -400,8 +402,8 @@ def test_prompts_of_a_class_take_turns_of_bounded_length(clock):
     scheduler = make_scheduler(clock, slots=3)
     sequences = [enqueue(scheduler) for _ in range(3)]
     scheduler.admit([])
-    turns = [scheduler.turn(512) for _ in range(6)]
-    assert [sequence for sequence, _ in turns] == sequences * 2
+    turns = [scheduler.turns(512) for _ in range(6)]
+    assert [sequence for (sequence,), _ in turns] == sequences * 2
     assert len({tokens for _, tokens in turns}) == 1
     assert turns[0][1] < 512
 
@@ -410,13 +412,13 @@ def test_a_higher_class_is_prefilled_first_and_a_prompt_alone_gets_the_whole_bud
     scheduler = make_scheduler(clock, slots=3)
     normal, high = enqueue(scheduler, NORMAL), enqueue(scheduler, HIGH)
     scheduler.admit([])
-    assert scheduler.turn(512) == (high, 512)
-    assert scheduler.turn(512) == (high, 512)
+    assert scheduler.turns(512) == ([high], 512)
+    assert scheduler.turns(512) == ([high], 512)
     feed(high)
-    assert scheduler.turn(512) == (normal, 512)
-    assert scheduler.turn(0) is None
+    assert scheduler.turns(512) == ([normal], 512)
+    assert scheduler.turns(0) is None
     feed(normal)
-    assert scheduler.turn(512) is None
+    assert scheduler.turns(512) is None
 
 
 def test_a_short_prompt_is_not_held_up_by_a_long_one(clock):
@@ -425,6 +427,37 @@ def test_a_short_prompt_is_not_held_up_by_a_long_one(clock):
     scheduler.admit([])
     left = {id(long): 5000, id(short): 40}
     for _ in range(2):
-        sequence, tokens = scheduler.turn(512)
+        (sequence,), tokens = scheduler.turns(512)
         left[id(sequence)] -= tokens
     assert left[id(short)] <= 0
+
+
+def enqueue_all(scheduler, clock, lengths, **values):
+    sequences = [
+        enqueue(scheduler, prompt=[1] * length, queued_s=clock(), **values) for length in lengths
+    ]
+    scheduler.admit([])
+    return sequences
+
+
+def test_short_prompts_are_fed_side_by_side_as_far_as_the_budget_and_their_lengths_allow(clock):
+    scheduler = make_scheduler(clock, slots=8, pads=True)
+    *similar, long, late = enqueue_all(scheduler, clock, [30, 20, 35, 90, 40])
+    assert scheduler.turns(140) == (similar, 140)
+    feed(*similar)
+    assert scheduler.turns(512)[0] == [long]
+    assert scheduler.turns(512)[0] == [late]
+
+
+def test_what_can_not_be_fed_whole_is_fed_alone(clock):
+    scheduler = make_scheduler(clock, slots=8, pads=True)
+    begun, stops, free, other = enqueue_all(scheduler, clock, [30, 30, 30, 30])
+    begun.cache, begun.fed_tokens = [], 10
+    stops.snapshots = (20,)
+    assert [scheduler.turns(512)[0] for _ in range(3)] == [[begun], [stops], [free, other]]
+
+
+def test_a_model_that_can_not_pad_feeds_one_prompt_at_a_time(clock):
+    scheduler = make_scheduler(clock, slots=8)
+    first, second = enqueue_all(scheduler, clock, [30, 30])
+    assert [scheduler.turns(512)[0] for _ in range(2)] == [[first], [second]]
