@@ -123,7 +123,7 @@ class WhisperModel:
         batch: list[Window] = []
         for job in jobs:
             while job.waiting and job.style == first.style and len(batch) < self.batch:
-                if batch and job.waiting[0].temperature != batch[0].temperature:
+                if batch and not _go_together(batch[0], job.waiting[0]):
                     break
                 job.serve()
                 batch.append(job.waiting.popleft())
@@ -146,9 +146,17 @@ class WhisperModel:
         job.open(in_parts=self.batch > 1)
 
     def _encode(self, item: Window) -> mx.array:
+        """Return what the encoder makes of a window.
+
+        What a short one lacks is silence, as in what Whisper was trained on, not zeros, which its
+        transcribe.py puts there and which stand for a noise.
+        """
         if item.features is None:
-            mel = item.owner.spectrum[item.begin // _HOP : item.end // _HOP]
-            item.features = self.network.encoder(pad_or_trim(mel, N_FRAMES, axis=-2)[None])
+            spectrum = item.owner.spectrum
+            mel = spectrum[item.begin // _HOP : item.end // _HOP][:N_FRAMES]
+            lacking = [(0, N_FRAMES - len(mel)), (0, 0)]
+            mel = mx.pad(mel, lacking, constant_values=spectrum.min())
+            item.features = self.network.encoder(mel[None])
             mx.eval(item.features)
         return item.features
 
@@ -164,28 +172,29 @@ class WhisperModel:
             language=item.owner.language,
             temperature=item.temperature,
             sample_len=min(request.max_tokens or self._longest, self._longest),
-            prompt=self._prompt(item.owner) or None,
+            prompt=self._prompt(item) or None,
             fp16=self._halves,
         )
 
-    def _prompt(self, job: Transcription) -> list[int]:
-        """Return what comes before a window.
+    def _prompt(self, item: Window) -> list[int]:
+        """Return what comes before a window: Whisper hears better then.
 
-        Where windows go one by one, also what the last ones said: Whisper hears better then.
+        Where windows go one by one that is all that was said; else what is known of it.
         """
-        given = job.request.prompt.strip()
+        given = item.owner.request.prompt.strip()
         tokens: list[int] = self.network.get_tokenizer().encode(f" {given}") if given else []
-        return tokens + job.said if self.batch == 1 else tokens
+        return tokens + (item.owner.said if self.batch == 1 else list(item.context))
 
     def _take(self, item: Window, result: DecodingResult) -> None:
         """Give a result to its call, or have it tried again at a higher temperature."""
-        is_unlikely = result.avg_logprob < _LEAST_LOGPROB
         is_silent = _is_silent(result)
-        is_bad = is_unlikely or result.compression_ratio > _MOST_COMPRESSED
-        if is_bad and not is_silent and not item.is_last_rung:
-            item.rung += 1
-            item.owner.waiting.appendleft(item)
-            return
+        if not is_silent and not _is_good(result):
+            if not item.is_last_rung:
+                item.rung += 1
+                item.best = _choose(item.best, result)
+                item.owner.waiting.appendleft(item)
+                return
+            result = _choose(item.best, result)
         segments, rest = ([], item.end) if is_silent else self._segments(item, result)
         item.owner.keep(item, segments, rest)
 
@@ -243,6 +252,23 @@ class WhisperModel:
                 said = pb.Transcript.Word(word=word["word"].strip())
                 said.start_s, said.end_s = word["start"], max(word["start"], word["end"])
                 segment.words.append(said)
+
+
+def _go_together(one: Window, other: Window) -> bool:
+    return (one.temperature, one.context) == (other.temperature, other.context)
+
+
+def _is_good(result: DecodingResult) -> bool:
+    return bool(
+        result.avg_logprob >= _LEAST_LOGPROB and result.compression_ratio <= _MOST_COMPRESSED
+    )
+
+
+def _choose(best: DecodingResult | None, result: DecodingResult) -> DecodingResult:
+    """Return the better of two results that are both bad: chance makes worse text than doubt."""
+    if best is None:
+        return result
+    return max(best, result, key=lambda r: (r.compression_ratio <= _MOST_COMPRESSED, r.avg_logprob))
 
 
 def _is_silent(result: DecodingResult) -> bool:

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-import shutil
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 
 from shared.errors import ServiceError
-from shared.lifecycle import PermanentError
-from workers.audio import sentence
+from workers.audio import program, sentence
 
 # First letter of a voice → the language it speaks, as espeak-ng calls it. Japanese and Chinese
 # voices are left out: espeak-ng writes them in other phonemes than they were trained on.
@@ -74,11 +71,7 @@ def require_program() -> None:
     Raises:
         PermanentError: there is none.
     """
-    if shutil.which("espeak-ng") is None:
-        raise PermanentError(
-            "espeak-ng is not installed, and nothing can be spoken without it; "
-            "on macOS: brew install espeak-ng, on Debian: apt-get install espeak-ng"
-        )
+    program.require("espeak-ng", "nothing can be spoken")
 
 
 async def write(piece: str, voice: str) -> str:
@@ -112,19 +105,14 @@ async def _pronounce(clause: str, language: str) -> str:
 
 
 async def _run(command: Sequence[str], data: bytes) -> bytes:
-    """Return what a command answers; it is gone when this returns, also on cancellation."""
-    pipe, none = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
-    process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=none)
-    try:
-        async with asyncio.timeout(_DEADLINE_S):
-            said, _ = await process.communicate(data)
-    except TimeoutError:
-        raise ServiceError("internal", "The text could not be pronounced in time.") from None
-    finally:
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+    """Return what a command answers."""
+    streams = {"stdin": program.PIPE, "stdout": program.PIPE, "stderr": program.NONE}
+    async with program.run(command, **streams) as process:
+        try:
+            async with asyncio.timeout(_DEADLINE_S):
+                said, _ = await process.communicate(data)
+        except TimeoutError:
+            raise ServiceError("internal", "The text could not be pronounced in time.") from None
     if process.returncode != 0:
         raise ServiceError("internal", "The text could not be pronounced.")
     return said

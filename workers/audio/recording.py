@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-import shutil
 import struct
 import tempfile
-from contextlib import suppress
 from typing import Any
 
 import ffmpeg
@@ -20,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shared.errors import ServiceError
-from shared.lifecycle import PermanentError
+from workers.audio import program
 
 Samples = npt.NDArray[np.float32]
 
@@ -50,11 +48,7 @@ def require_program() -> None:
     Raises:
         PermanentError: there is none.
     """
-    if shutil.which("ffmpeg") is None:
-        raise PermanentError(
-            "ffmpeg is not installed, and nothing can be transcribed or spoken without it; "
-            "on macOS: brew install ffmpeg, on Debian: apt-get install ffmpeg"
-        )
+    program.require("ffmpeg", "nothing can be transcribed or spoken")
 
 
 async def decode(data: bytes, longest_s: int) -> Samples:
@@ -108,26 +102,17 @@ def _command(longest_s: int) -> list[str]:
 
 
 async def _run(command: list[str], stdin: Any) -> tuple[bytes, bytes]:
-    """Return what a command writes, and its log.
-
-    The process is gone when this returns, also when the caller is cancelled.
-    """
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(*command, stdin=stdin, stdout=pipe, stderr=pipe)
-    try:
-        async with asyncio.timeout(_DEADLINE_S):
-            raw, log = _read(process.stdout), _read(process.stderr, keep_end=True)
-            answer = await asyncio.gather(raw, log)
-            await process.wait()
-            return answer
-    except TimeoutError:
-        raise _refuse(f"takes longer than {_DEADLINE_S:.0f} s to decode") from None
-    finally:
-        # Not when it has ended by itself: a signal would take its end from who waits for it.
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+    """Return what a command writes, and its log."""
+    streams = {"stdin": stdin, "stdout": program.PIPE, "stderr": program.PIPE}
+    async with program.run(command, **streams) as process:
+        try:
+            async with asyncio.timeout(_DEADLINE_S):
+                raw, log = _read(process.stdout), _read(process.stderr, keep_end=True)
+                answer = await asyncio.gather(raw, log)
+                await process.wait()
+                return answer
+        except TimeoutError:
+            raise _refuse(f"takes longer than {_DEADLINE_S:.0f} s to decode") from None
 
 
 async def _read(stream: asyncio.StreamReader | None, *, keep_end: bool = False) -> bytes:

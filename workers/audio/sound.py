@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import AsyncGenerator
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 
 import ffmpeg
 import numpy as np
 import numpy.typing as npt
 
 from shared.errors import ServiceError
+from workers.audio import program
 
 Samples = npt.NDArray[np.float32]
 
@@ -122,24 +123,20 @@ def _command(form: str, rate_hz: int) -> list[str]:
 
 
 async def _run(command: list[str], pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-    """Yield what a command makes of what it is fed; it is gone when this ends."""
-    pipe, none = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
-    process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=none)
-    assert process.stdin is not None and process.stdout is not None
-    feeding = asyncio.ensure_future(_feed(process.stdin, pieces))
-    try:
-        while data := await process.stdout.read(_READ_BYTES):
-            yield data
-        await feeding
-        if await process.wait() != 0:
-            raise ServiceError("internal", "The speech could not be encoded.")
-    finally:
-        feeding.cancel()
-        await asyncio.gather(feeding, return_exceptions=True)
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+    """Yield what a command makes of what it is fed."""
+    streams = {"stdin": program.PIPE, "stdout": program.PIPE, "stderr": program.NONE}
+    async with program.run(command, **streams) as process:
+        assert process.stdin is not None and process.stdout is not None
+        feeding = asyncio.ensure_future(_feed(process.stdin, pieces))
+        try:
+            while data := await process.stdout.read(_READ_BYTES):
+                yield data
+            await feeding
+            if await process.wait() != 0:
+                raise ServiceError("internal", "The speech could not be encoded.")
+        finally:
+            feeding.cancel()
+            await asyncio.gather(feeding, return_exceptions=True)
 
 
 async def _feed(stdin: asyncio.StreamWriter, pieces: AsyncGenerator[bytes]) -> None:

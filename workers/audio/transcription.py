@@ -29,8 +29,10 @@ class Window:
 
     Attributes:
         limit: where the part of the recording ends that this window stands for.
+        context: tokens of what was said just before, where that is known.
         rung: how often it has been decoded in vain.
         features: what the encoder made of it, kept between attempts.
+        best: the likeliest result of the attempts so far.
         segments: what it says; None until it is done.
     """
 
@@ -38,8 +40,10 @@ class Window:
     begin: int
     end: int
     limit: int
+    context: Sequence[int] = ()
     rung: int = 0
     features: Any = None
+    best: Any = None
     segments: Sequence[pb.Transcript.Segment] | None = None
 
     @property
@@ -100,21 +104,22 @@ class Transcription(Job[pb.Transcript]):
         Args:
             rest: from where the recording must be heard again, in samples.
         """
-        item.segments, item.features = segments, None
+        item.segments, item.features, item.best = segments, None, None
         for segment in segments:
             self.said += segment.tokens
         # What was found by chance misleads.
         if any(segment.temperature > _WILD for segment in segments):
             self.said.clear()
-        self._add(self._windows.index(item) + 1, rest, item.limit)
+        before = [token for segment in segments for token in segment.tokens]
+        self._add(self._windows.index(item) + 1, rest, item.limit, before)
         self._tell()
 
-    def _add(self, place: int, begin: int, limit: int) -> None:
+    def _add(self, place: int, begin: int, limit: int, context: Sequence[int] = ()) -> None:
         """Add the window in which a part of the recording begins, if anything is to be heard."""
         while begin < limit:
             end = min(begin + windows.WINDOW_S * RATE_HZ, limit)
             if not windows.is_silent(self.samples[begin:end]):
-                made = Window(self, begin, end, limit)
+                made = Window(self, begin, end, limit, context)
                 self._windows.insert(place, made)
                 if place + 1 == len(self._windows):
                     self.waiting.append(made)

@@ -17,7 +17,7 @@ from mlx_audio.stt.models.whisper.whisper import Model, ModelDimensions
 from tokenizers import Tokenizer
 
 from shared.lifecycle import PermanentError
-from workers.audio import checkpoint
+from workers.audio import attention, checkpoint
 
 _EMBEDDING = "decoder.token_embedding.weight"
 _FIRST_TIME = "<|0.00|>"
@@ -63,6 +63,7 @@ def load(path: Path, *, full_precision: bool) -> Model:
     try:
         dimensions = ModelDimensions.from_dict(config)
         model = Model(dimensions, mx.float32 if full_precision else mx.float16)
+        attention.replace(model.decoder)
         weights = model.sanitize(_read_weights(path))
         checkpoint.quantize(model, config, weights)
         weights.pop("alignment_heads", None)

@@ -149,6 +149,10 @@ def recording(**fields):
     return pb.TranscribeRequest(recording=wave_header(16_000, len(samples)) + samples, **fields)
 
 
+def encoders():
+    return [child for child in psutil.Process().children() if child.name() == "ffmpeg"]
+
+
 async def read(call) -> bytes:
     return b"".join([sound.data async for sound in call])
 
@@ -256,9 +260,9 @@ async def test_a_client_that_leaves_frees_its_place_and_its_encoder(booth):
     booth.score.permits.release(1)
     call = booth.stub.Speak(ask(form="flac"))
     assert (await call.read()).data
-    assert any(child.name() == "ffmpeg" for child in psutil.Process().children())
+    assert encoders()
     call.cancel()
-    await until(lambda: not psutil.Process().children())
+    await until(lambda: not encoders())
     booth.score.permits.release(1)
     await until(lambda: sum(booth.lane.load()) == 0)
     booth.score.permits.release(100)

@@ -1,0 +1,45 @@
+"""Three minutes of speech, as a GPU hears them: windows that go together, as one batch.
+
+The recording was spoken by espeak-ng; beside it lies what the bare library makes of it.
+"""
+
+from __future__ import annotations
+
+from shared.pb import audio_pb2 as pb
+from tests.models.hearing import errors, words_of
+from tests.server import ROOT
+from workers import runtime
+from workers.audio import model, recording
+from workers.audio.transcription import Transcription
+
+SOUNDS = ROOT / "tests" / "data" / "audio"
+
+
+def read(name: str) -> str:
+    return (SOUNDS / name).read_text("utf-8")
+
+
+async def test_three_minutes_lose_no_sentence():
+    whisper = model.load(ROOT / "models" / "whisper-tiny.en", 8, runtime.set_up(1.0))
+    samples = await recording.decode((SOUNDS / "minutes.ogg").read_bytes(), 600)
+    assert len(samples) > 180 * recording.RATE_HZ
+    request = pb.TranscribeRequest()
+    whisper.check(request)
+    job = Transcription(request, samples, None)
+    steps = 0
+    while not job.ended:
+        whisper.step([job])
+        steps += 1
+    # Seven windows at once, and what one of them leaves.
+    assert steps < 7
+    segments = (await job.answer).segments
+    said, bare = words_of(read("minutes.said.txt")), words_of(read("minutes.txt"))
+    heard = words_of("".join(segment.text for segment in segments))
+    assert errors(heard, said) <= errors(bare, said)
+    for sentence in read("minutes.said.txt").splitlines():
+        words = words_of(sentence)
+        # Most of its words, in its place.
+        assert any(
+            errors(heard[at : at + len(words)], words) <= len(words) // 2
+            for at in range(len(heard))
+        ), sentence
