@@ -32,6 +32,7 @@ def main() -> None:
     logs.set_up("gateway", start.settings.log_level)
     # Broken HTTP from a client is no error of ours, and the rim logs what handlers raise.
     logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
+    lifecycle.give_way()
     uvloop.run(serve(start))
 
 

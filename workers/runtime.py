@@ -20,10 +20,11 @@ import mlx.core as mx
 
 # Freed buffers kept for reuse. Beyond a few hundred MB they gain nothing and look like a leak.
 _POOL_BYTES = 512 * 1024 * 1024
-# Runs per number of threads, and how much slower than the best fewer threads may be: what they
-# leave idle, others use.
+# How often each number of threads is tried, at least and for how long, and how much slower than the
+# best fewer threads may be: what they leave idle, others use.
 _TRIES = 3
-_WORTH = 1.1
+_TRY_S = 0.2
+_WORTH = 1.25
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,8 @@ def settle_threads(run: Callable[[], None]) -> int | None:
         return None
     most = int(library.openblas_get_num_threads())
     took_s: dict[int, list[float]] = {1 << power: [] for power in range(most.bit_length())}
-    for _ in range(_TRIES):
+    until_s = time.perf_counter() + _TRY_S
+    while len(took_s[1]) < _TRIES or time.perf_counter() < until_s:
         for threads, times_s in took_s.items():
             library.openblas_set_num_threads(threads)
             began_s = time.perf_counter()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
+import sys
 
 import aiohttp
 import psutil
@@ -223,6 +225,18 @@ def read_byte_ids():
     tokenizer = Tokenizer.from_file(str(checkpoint.build("bytes") / "tokenizer.json"))
     text = "".join(map(chr, range(0xA000, 0xD000)))
     return dict(zip(text.encode(), tokenizer.encode(text).ids, strict=True))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux's scheduling policies")
+async def test_neither_the_gateway_nor_what_hands_on_tokens_interrupts_a_step(server, client):
+    await client.having(model="llama").ask(make_prompt(150), max_tokens=2)
+    (gateway,) = server.find("gateway")
+    worker = server.worker("llama").pid
+    threads = [thread.id for thread in psutil.Process(worker).threads()]
+    policies = {thread: os.sched_getscheduler(thread) for thread in threads}
+    assert os.sched_getscheduler(gateway.pid) == policies[worker] == os.SCHED_BATCH
+    # Those that compute.
+    assert os.SCHED_OTHER in policies.values()
 
 
 def gateway_rss(server):

@@ -134,6 +134,8 @@ class Worker:
     # ------------------------------------------------------ on the event loop
 
     def _announce(self, parts: Parts) -> None:
+        # The engine's threads have started; what is left only hands on what they make.
+        lifecycle.give_way()
         settings, model = self._settings, parts.model
         slots, budget = parts.scheduler.slots, parts.scheduler.memory.budget_bytes
         context_tokens = slot_context(settings, model.context_tokens)
