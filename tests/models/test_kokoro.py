@@ -6,8 +6,11 @@ import subprocess
 
 import numpy as np
 
+from tests.example import read_pages, run_command
 from tests.models.hearing import words_of
+from tests.server import ROOT
 
+SOUNDS = ROOT / "tests" / "data" / "audio"
 SENTENCES = (
     "The quick brown fox jumps over the lazy dog. She was happy to see her old friend again."
 )
@@ -70,3 +73,12 @@ async def test_the_voices_are_those_that_can_be_spoken_with(studio):
     assert {name[0] for name in names} == set("abefhip")
     _, models = studio.ask("/v1/models")
     assert models["data"][0]["capabilities"] == ["transcription", "speech"]
+
+
+def test_the_examples_of_the_page_are_answered(studio, tmp_path):
+    source, wanted = str(SOUNDS / "bicycle.flac"), str(tmp_path / "speech.m4a")
+    subprocess.run(["ffmpeg", "-v", "error", "-i", source, wanted], check=True)
+    for example in read_pages("audio"):
+        outcome = run_command(f"cd {tmp_path}\n{example.text}", studio.url)
+        assert outcome.status == 200, outcome.body
+    assert (tmp_path / "speech.wav").read_bytes().startswith(b"RIFF")

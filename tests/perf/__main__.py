@@ -52,7 +52,8 @@ async def main(arguments: argparse.Namespace) -> None:
     """Run the chosen cases in turn."""
     _unwind_on_signals()
     tiny, starter, rounds = build("llama"), starter_folder(), arguments.rounds
-    minilm = ROOT / "models" / "all-MiniLM-L6-v2"
+    models = ROOT / "models"
+    minilm = models / "all-MiniLM-L6-v2"
     cases = {
         "tiny": lambda: throughput.measure("a tiny llama", tiny, (1, 8, 32), 256, rounds),
         "starter": lambda: throughput.measure(starter.name, starter, (1, 4, 8), 24, rounds),
@@ -66,7 +67,7 @@ async def main(arguments: argparse.Namespace) -> None:
         "embed": lambda: encoder.measure(minilm, SHORT_RUNS, rounds),
         "clients": lambda: encoder.measure_clients(minilm, 256, rounds),
         "embed-long": lambda: encoder.measure(minilm, ((1000, encoder.LONG),), 1),
-        "audio": lambda: audio.measure(ROOT / "models" / "whisper-tiny.en", rounds),
+        "audio": lambda: audio.measure(models / "whisper-tiny.en", models / "Kokoro-82M", rounds),
         "soak": lambda: soak.measure(tiny, arguments.minutes),
     }
     load = f"load of others {os.getloadavg()[0]:.1f}"

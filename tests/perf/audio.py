@@ -1,4 +1,4 @@
-"""Seconds of sound that are transcribed per second: the bare library beside the whole server."""
+"""Seconds of sound per second, heard and spoken: the bare library beside the whole server."""
 
 from __future__ import annotations
 
@@ -22,43 +22,95 @@ from tests.server import ROOT, serve_fleet
 SOUND: Final = ROOT / "tests" / "data" / "audio" / "sentences.ogg"
 _SOUND_S: Final = 54.8
 _TOGETHER: Final = (1, 4)
+# One piece of a text, and three.
+_SENTENCE: Final = "The farmer painted his old barn red before the winter came."
+_TEXTS: Final = {
+    "a sentence": _SENTENCE,
+    "three": f"{_SENTENCE} Nobody had seen the silver key since early morning. "
+    "The library closes at six in the evening.",
+}
+_PCM_BYTES_PER_S: Final = 48_000
+_LONGEST_S: Final = 3600
+# Before each turn: the threads of whoever computed last are still spinning.
+_PAUSE_S: Final = 0.5
 
 
-async def measure(model: Path, rounds: int) -> None:
-    """Print a row for one recording at a time, and one for several."""
-    worker = {"name": "ear", "kind": "audio", "model": str(model), "request_timeout_s": 3600}
-    folder = Path(tempfile.mkdtemp(prefix="mlxcel-perf-"))
-    with bare(model) as library, serve_fleet(folder, worker) as server:
-        rows = []
+async def measure(whisper: Path, kokoro: Path, rounds: int) -> None:
+    """Print what is heard, one recording at a time and several; and what is spoken."""
+    worker = {
+        "name": "studio",
+        "kind": "audio",
+        "model": str(whisper),
+        "speech_model": str(kokoro),
+        "request_timeout_s": _LONGEST_S,
+    }
+    with (
+        tempfile.TemporaryDirectory(prefix="mlxcel-perf-") as folder,
+        serve_fleet(Path(folder), worker) as server,
+    ):
+        timeout = aiohttp.ClientTimeout(total=_LONGEST_S)
+        async with aiohttp.ClientSession(server.url, timeout=timeout) as session:
+            await _measure_hearing(whisper, session, rounds)
+            await _measure_speaking(kokoro, session, rounds)
+
+
+async def _measure_hearing(model: Path, session: aiohttp.ClientSession, rounds: int) -> None:
+    rows = []
+    with _bare("tests.perf.bare_audio", model, SOUND) as library:
         for count in _TOGETHER:
-            taken: dict[str, list[float]] = {"bare": [], "mlxcel": []}
-            # In turn, so that what else the machine does meets both.
-            for _ in range(rounds):
-                taken["bare"].append(await asyncio.to_thread(run_bare, library, count))
-                taken["mlxcel"].append(await run(server.url, count))
-            speed = {name: count * _SOUND_S / median(times) for name, times in taken.items()}
-            rows.append({"at once": count, **speed, "ratio": speed["mlxcel"] / speed["bare"]})
-    show(f"{model.name}: seconds of sound per second", rows)
+            bare, ours = [], []
+            # In turn, so that what else the machine does meets both. Several take long enough.
+            for _ in range(rounds if count == 1 else 1):
+                bare.append(await asyncio.to_thread(_ask, library, str(count)))
+                ours.append(await _hear(session, count))
+            speed, own = (count * _SOUND_S / median(times) for times in (bare, ours))
+            rows.append({"at once": count, "bare": speed, "mlxcel": own, "ratio": own / speed})
+    show(f"{model.name}: seconds of sound heard per second", rows)
+
+
+async def _measure_speaking(model: Path, session: aiohttp.ClientSession, rounds: int) -> None:
+    rows = []
+    with _bare("tests.perf.bare_speech", model) as library:
+        for name, text in _TEXTS.items():
+            bare, ours, first, sound_s = [], [], [], 0.0
+            for _ in range(rounds if name == "a sentence" else 1):
+                bare.append(await asyncio.to_thread(_ask, library, text))
+                first_s, whole_s, sound_s = await _speak(session, text)
+                first.append(first_s)
+                ours.append(whole_s)
+            speed, own = (sound_s / median(times) for times in (bare, ours))
+            rows.append(
+                {
+                    "text": name,
+                    "sound s": sound_s,
+                    "bare": speed,
+                    "mlxcel": own,
+                    "ratio": own / speed,
+                    "first byte s": median(first),
+                }
+            )
+    show(f"{model.name}: seconds of sound spoken per second", rows)
 
 
 @contextmanager
-def bare(model: Path) -> Iterator[subprocess.Popen[str]]:
-    """Yield the yardstick, ready."""
-    command = [sys.executable, "-m", "tests.perf.bare_audio", str(model), str(SOUND)]
+def _bare(module: str, *paths: Path) -> Iterator[subprocess.Popen[str]]:
+    """Yield a yardstick, ready."""
+    command = [sys.executable, "-m", module, *map(str, paths)]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=ROOT) as process:
         try:
             if _read(process) != "ready":
-                raise StartError("the bare library did not start")
+                raise StartError(f"{module} did not start")
             yield process
         finally:
             process.kill()
 
 
-def run_bare(process: subprocess.Popen[str], count: int) -> float:
-    """Return the seconds that some transcriptions take, one after the other."""
+def _ask(process: subprocess.Popen[str], line: str) -> float:
+    """Return the seconds that a job takes the yardstick."""
     assert process.stdin is not None
-    print(count, file=process.stdin, flush=True)
+    time.sleep(_PAUSE_S)
+    print(line, file=process.stdin, flush=True)
     return float(_read(process))
 
 
@@ -67,18 +119,30 @@ def _read(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
-async def run(url: str, count: int) -> float:
+async def _hear(session: aiohttp.ClientSession, count: int) -> float:
     """Return the seconds that some requests take together."""
     data = SOUND.read_bytes()
-    timeout = aiohttp.ClientTimeout(total=3600)
-    async with aiohttp.ClientSession(url, timeout=timeout) as session:
+    await asyncio.sleep(_PAUSE_S)
 
-        async def ask() -> None:
-            form = aiohttp.FormData({"language": "en"})
-            form.add_field("file", data, filename="a.ogg")
-            async with session.post("/v1/audio/transcriptions", data=form) as reply:
-                reply.raise_for_status()
+    async def ask() -> None:
+        form = aiohttp.FormData({"language": "en"})
+        form.add_field("file", data, filename="a.ogg")
+        async with session.post("/v1/audio/transcriptions", data=form) as reply:
+            reply.raise_for_status()
 
-        start_s = time.perf_counter()
-        await asyncio.gather(*(ask() for _ in range(count)))
-        return time.perf_counter() - start_s
+    start_s = time.perf_counter()
+    await asyncio.gather(*(ask() for _ in range(count)))
+    return time.perf_counter() - start_s
+
+
+async def _speak(session: aiohttp.ClientSession, text: str) -> tuple[float, float, float]:
+    """Return the seconds to the first byte and to the last, and those of sound."""
+    body = {"model": "tts-1", "input": text, "response_format": "pcm"}
+    await asyncio.sleep(_PAUSE_S)
+    start_s = time.perf_counter()
+    async with session.post("/v1/audio/speech", json=body) as reply:
+        reply.raise_for_status()
+        size_bytes = len(await reply.content.readany())
+        first_s = time.perf_counter() - start_s
+        size_bytes += len(await reply.content.read())
+    return first_s, time.perf_counter() - start_s, size_bytes / _PCM_BYTES_PER_S

@@ -1,0 +1,35 @@
+"""The yardstick of speech: mlx-audio's own network, in a process of its own.
+
+`python -m tests.perf.bare_speech MODEL` speaks the text of each line on stdin, piece by piece as
+the product cuts it, and answers with the seconds it took. There is no HTTP and no second process
+in it but espeak-ng; MLX's slow convolutions on a CPU are replaced as in the product.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+
+from workers import runtime
+from workers.audio import convolution, kokoro, phoneme, sentence
+
+
+def main() -> None:
+    """Answer jobs until stdin ends."""
+    if runtime.set_up(1.0).full_precision:
+        convolution.install()
+    model = kokoro.load(Path(sys.argv[1]))
+    model.try_out()
+    print("ready", flush=True)
+    voice = model.voices[0]
+    for line in sys.stdin:
+        start_s = time.perf_counter()
+        for piece in sentence.split(line):
+            model.speak(asyncio.run(phoneme.write(piece, voice)), voice, 1.0)
+        print(time.perf_counter() - start_s, flush=True)
+
+
+if __name__ == "__main__":
+    main()
