@@ -29,14 +29,17 @@ _MARK: Final = re.compile(
     rf"{_NOT_SHORT}([.,;:!?…])[.,;:!?…]*[{_CLOSING}]*(?=\s|$)|\s([-–—])\s|(—)|([。！？，、；：।])"
 )
 _BULLET: Final = re.compile(r"^\s*[-*•#>]+\s+")
+_EMPHASIS: Final = re.compile(
+    r"""(?<!\w)(?:[*_`]|~~)+(?=[\w"'(])|(?<=[\w.!?,;:"')])(?:[*_`]|~~)+(?!\w)"""
+)
 # Marks of other scripts → those that models know.
 _KNOWN_MARKS: Final = str.maketrans("-–。！？，、；：।", "——.!?,,;:.")
 
 
 def split(text: str) -> list[str]:
-    """Return the pieces of a text; nothing of it is left out but blanks and bullets."""
+    """Return the pieces of a text; only blanks, bullets and Markdown's emphasis are left out."""
     pieces: list[str] = []
-    for sentence in _sentences(text):
+    for sentence in _sentences(_EMPHASIS.sub("", text)):
         for piece in _shorten(sentence):
             last = pieces[-1] if pieces else ""
             if last and len(last) < _SHORTEST and _fitting(f"{last}, {piece}") is None:

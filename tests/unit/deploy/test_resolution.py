@@ -171,6 +171,31 @@ def test_each_kind_of_model_makes_a_worker_of_its_own(settle):
     assert made == [("text", "text", "o/a"), ("embed", "embed", "o/b"), ("rerank", "rerank", "o/c")]
 
 
+@pytest.mark.parametrize(
+    "config", [{"model_type": "whisper"}, {"istftnet": {}, "plbert": {}, "n_token": 178}]
+)
+def test_a_model_that_hears_or_speaks_is_served_as_one(settle, encoder, config):
+    (encoder / "config.json").write_text(json.dumps(config))
+    (worker,) = settle("-m", str(encoder), "--speech-model", "o/voice").workers
+    assert (worker.kind, worker.models) == ("audio", (str(encoder), "o/voice"))
+
+
+def test_a_model_that_speaks_is_enough_for_a_worker(settle, model):
+    (worker,) = settle("--speech-model", "o/voice").workers
+    assert (worker.kind, worker.models) == ("audio", ("o/voice",))
+    text, audio = settle("-m", str(model), "--speech-model", "o/voice").workers
+    assert (text.kind, audio.kind, audio.models) == ("text", "audio", ("o/voice",))
+
+
+def test_every_model_of_a_worker_must_be_there(settle, model):
+    file = f'[[workers]]\nkind = "audio"\nmodel = "{model}"\nspeech_model = "./later"\n'
+    resolution.check_models(settle(file=file), come_later=lambda m: m.endswith("/etc/later"))
+    with pytest.raises(PermanentError, match=r"etc/later does not exist"):
+        resolution.check_models(settle(file=file))
+    with pytest.raises(PermanentError, match="no model given"):
+        resolution.check_models(settle(file='[[workers]]\nkind = "audio"\n'))
+
+
 @pytest.mark.parametrize("given", ["./none", "no/such/folder", "none"])
 def test_a_missing_model_folder_is_said(settle, given):
     with pytest.raises(PermanentError, match="does not exist"):
@@ -247,4 +272,9 @@ def test_default_fleet_serves_the_starter_models():
     fleet = resolution.choose(options, {}, launch.DEFAULT_CONFIG)
     settled = resolution.settle(fleet, options, {})
     names = [(entry.kind, Path(entry.options["model"]).name) for entry in settled.workers]
-    assert names[:2] == [("text", "SmolLM2-135M-Instruct"), ("embed", "all-MiniLM-L6-v2")]
+    assert names == [
+        ("text", "SmolLM2-135M-Instruct"),
+        ("embed", "all-MiniLM-L6-v2"),
+        ("audio", "whisper-base"),
+    ]
+    assert [Path(m).name for m in settled.workers[2].models] == ["whisper-base", "Kokoro-82M"]

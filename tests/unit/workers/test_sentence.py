@@ -34,6 +34,10 @@ from workers.audio import sentence
                 "She left the room without a word…",
             ],
         ),
+        (
+            "**Note:** use `run` and __wait__ for a*b, snake_case and ~5 _more_.",
+            ["Note: use run and wait for a*b, snake_case and ~5 more."],
+        ),
         ("Buy\n- milk\n* eggs\n\n# Note\n-5 degrees", ["Buy, milk, eggs, Note, -5 degrees"]),
         (
             "這是一個很長的句子，說了很多的話，還有更多的話，一直說到最後，真的停不下來。好。",
