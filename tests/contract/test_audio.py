@@ -6,6 +6,7 @@ import asyncio
 import json
 
 import aiohttp
+import openai
 import pytest
 
 from shared.pb import common_pb2 as common
@@ -153,3 +154,26 @@ async def test_fields_are_checked_before_the_worker_is_asked(make_studio):
     studio = await make_studio()
     assert (await studio.fail(response_format="xml"))[0] == 400
     assert not studio.worker.seen
+
+
+@pytest.mark.parametrize(
+    ("style", "said"),
+    [
+        ("json", "Hello you there"),
+        ("text", "Hello you there\n"),
+        ("srt", "1\n00:00:00,000 --> 00:00:01,000\nHello\n"),
+        ("vtt", "WEBVTT\n\n00:00:00.000 --> 00:00:01.000\nHello\n"),
+        ("verbose_json", "Hello you there"),
+    ],
+)
+# The client says of itself what it calls old.
+@pytest.mark.filterwarnings("ignore:deprecated:DeprecationWarning")
+async def test_the_official_client_reads_every_form(make_studio, style, said):
+    studio = await make_studio()
+    url = f"{studio.house.url}/v1"
+    async with openai.AsyncOpenAI(base_url=url, api_key="none") as client:
+        for task in (client.audio.transcriptions, client.audio.translations):
+            answer = await task.create(
+                file=("a.wav", b"Hello you there"), model="whisper-1", response_format=style
+            )
+            assert (answer if isinstance(answer, str) else answer.text).startswith(said)

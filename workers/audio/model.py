@@ -27,15 +27,14 @@ from shared.errors import ServiceError
 from shared.pb import audio_pb2 as pb
 from workers.audio import whisper
 from workers.audio import window as windows
-from workers.audio.transcription import Transcription, Window
+from workers.audio.transcription import LEAST_LOGPROB, Transcription, Window
 from workers.audio.window import RATE_HZ
 from workers.runtime import Device
 
 # Windows that a GPU decodes in about the time of one; a CPU is busy with one.
 _BATCH = 8
-# Source: Whisper's transcribe.py: repeats itself, is unlikely, is no speech.
+# Source: Whisper's transcribe.py: repeats itself, is no speech.
 _MOST_COMPRESSED = 2.4
-_LEAST_LOGPROB = -1.0
 _NO_SPEECH = 0.6
 # A hum passes as one unlikely word; then the model is all but sure that nobody speaks.
 _SURELY_NO_SPEECH, _DOUBTED_LOGPROB = 0.85, -0.6
@@ -260,7 +259,7 @@ def _go_together(one: Window, other: Window) -> bool:
 
 def _is_good(result: DecodingResult) -> bool:
     return bool(
-        result.avg_logprob >= _LEAST_LOGPROB and result.compression_ratio <= _MOST_COMPRESSED
+        result.avg_logprob >= LEAST_LOGPROB and result.compression_ratio <= _MOST_COMPRESSED
     )
 
 
@@ -275,7 +274,7 @@ def _is_silent(result: DecodingResult) -> bool:
     """Return whether nobody speaks in a window, whatever words have come out of it."""
     if result.no_speech_prob > _SURELY_NO_SPEECH:
         return bool(result.avg_logprob < _DOUBTED_LOGPROB)
-    return bool(result.no_speech_prob > _NO_SPEECH and result.avg_logprob < _LEAST_LOGPROB)
+    return bool(result.no_speech_prob > _NO_SPEECH and result.avg_logprob < LEAST_LOGPROB)
 
 
 def _unknown(language: str, hint: str) -> ServiceError:

@@ -21,6 +21,7 @@ from workers.lane import Job
 # Source: Whisper's transcribe.py.
 _TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 _WILD = 0.5
+LEAST_LOGPROB = -1.0
 
 
 @dataclass(eq=False)
@@ -40,7 +41,7 @@ class Window:
     begin: int
     end: int
     limit: int
-    context: Sequence[int] = ()
+    context: tuple[int, ...] = ()
     rung: int = 0
     features: Any = None
     best: Any = None
@@ -105,16 +106,16 @@ class Transcription(Job[pb.Transcript]):
             rest: from where the recording must be heard again, in samples.
         """
         item.segments, item.features, item.best = segments, None, None
-        for segment in segments:
-            self.said += segment.tokens
-        # What was found by chance misleads.
-        if any(segment.temperature > _WILD for segment in segments):
+        said = [token for segment in segments for token in segment.tokens]
+        # What was found by chance, or is in doubt, misleads.
+        if any(s.temperature > _WILD or s.avg_logprob < LEAST_LOGPROB for s in segments):
             self.said.clear()
-        before = [token for segment in segments for token in segment.tokens]
-        self._add(self._windows.index(item) + 1, rest, item.limit, before)
+            said.clear()
+        self.said += said
+        self._add(self._windows.index(item) + 1, rest, item.limit, tuple(said))
         self._tell()
 
-    def _add(self, place: int, begin: int, limit: int, context: Sequence[int] = ()) -> None:
+    def _add(self, place: int, begin: int, limit: int, context: tuple[int, ...] = ()) -> None:
         """Add the window in which a part of the recording begins, if anything is to be heard."""
         while begin < limit:
             end = min(begin + windows.WINDOW_S * RATE_HZ, limit)
