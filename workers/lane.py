@@ -150,6 +150,7 @@ class Lane(Generic[M, J]):
         self._model: M | None = None
         self._alive_s = time.monotonic()
         self._has_worked = False
+        self._worked_s = 0.0
         self._answered = 0
         self._linger_until_s = 0.0
         self.steps = 0
@@ -240,8 +241,8 @@ class Lane(Generic[M, J]):
             try:
                 job = self._inbox.get(wait, _IDLE_WAIT_S if wait else None)
             except Empty:
-                self._alive_s = time.monotonic()
-                if wait and self._has_worked:
+                self._alive_s = now_s = time.monotonic()
+                if self._has_worked and wait and now_s > self._worked_s + runtime.RELEASE_AFTER_S:
                     self._has_worked = False
                     runtime.release_memory()
                 return True
@@ -269,7 +270,7 @@ class Lane(Generic[M, J]):
             self._has_worked = True
             model.step(waiting)
             self.steps += 1
-            ended_s = time.monotonic()
+            self._worked_s = ended_s = time.monotonic()
             self._answered = sum(job.finished for job in waiting)
             self._linger_until_s = ended_s + min(_LINGER_S, _LINGER_PART * (ended_s - now_s))
         if any(job.ended for job in self._jobs):

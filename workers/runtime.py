@@ -15,11 +15,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Final
 
 import mlx.core as mx
 
 # Freed buffers kept for reuse. Beyond a few hundred MB they gain nothing and look like a leak.
 _POOL_BYTES = 512 * 1024 * 1024
+# A worker that has had nothing to do for this long gives back what it keeps for reuse. Sooner, and
+# the next request of somebody who reads and types pays for getting it again.
+RELEASE_AFTER_S: Final = 3.0
 # How often each number of threads is tried, at least and for how long, and how much slower than the
 # best fewer threads may be: what they leave idle, others use.
 _TRIES = 3

@@ -10,6 +10,7 @@ import psutil
 from tests.client import until
 from tests.prompt import MIX, make_prompt
 from tests.worker import link
+from workers.runtime import RELEASE_AFTER_S
 
 
 async def run_mixed(client, count, seed):
@@ -40,8 +41,7 @@ async def test_memory_is_that_of_an_idle_server_again_after_two_hundred_mixed_re
 
         async def measure():
             await client.reset_cache()
-            # An idle engine gives its memory back after half a second.
-            await asyncio.sleep(1)
+            await asyncio.sleep(RELEASE_AFTER_S + 1)
             memory = (await worker.fresh_beat()).memory
             gateway_bytes = psutil.Process(gateway.pid).memory_info().rss
             return memory.active_bytes, memory.rss_bytes, gateway_bytes

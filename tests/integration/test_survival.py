@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import sys
 
 import aiohttp
 import psutil
@@ -227,9 +226,10 @@ def read_byte_ids():
     return dict(zip(text.encode(), tokenizer.encode(text).ids, strict=True))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="Linux's scheduling policies")
 async def test_neither_the_gateway_nor_what_hands_on_tokens_interrupts_a_step(server, client):
     await client.having(model="llama").ask(make_prompt(150), max_tokens=2)
+    if not hasattr(os, "SCHED_BATCH"):
+        return  # macOS keeps the two apart by itself.
     (gateway,) = server.find("gateway")
     worker = server.worker("llama").pid
     threads = [thread.id for thread in psutil.Process(worker).threads()]

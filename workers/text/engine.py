@@ -87,6 +87,7 @@ class Engine:
         self._pace = Pace()
         self._load_shown = (0, 0)
         self._has_worked = False
+        self._worked_s = 0.0
         self.step = 0
         self.kv_bytes = 0
         self.counters = worker_pb2.Counters()
@@ -171,7 +172,7 @@ class Engine:
             try:
                 command = self._commands.get(idle, timeout_s)
             except queue.Empty:
-                if idle and self._has_worked:
+                if idle and self._is_cold():
                     self._has_worked = False
                     runtime.release_memory()
                 break
@@ -182,6 +183,10 @@ class Engine:
             idle = False
         self._expire()
         return True
+
+    def _is_cold(self) -> bool:
+        """Return whether nothing has run for so long that nothing may follow soon."""
+        return self._has_worked and time.monotonic() > self._worked_s + runtime.RELEASE_AFTER_S
 
     def _obey(self, command: Submit | Cancel | Call) -> None:
         if isinstance(command, Call):
@@ -308,6 +313,7 @@ class Engine:
             self._listener.publish(self.step, {})
         if self._batch.rows or self._scheduler.prefilling:
             self.step += 1
+            self._worked_s = self._alive_s
         else:
             self._pace.pause()
 
