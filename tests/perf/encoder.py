@@ -44,6 +44,9 @@ WORDS: Final = [
 # Words of a text; a token or two more.
 SHORT, LONG = 7, 120
 CLIENTS: Final = 32
+# Most rounds of a short run, and the words of all rounds together that are enough.
+_MANY: Final = 15
+_ENOUGH_WORDS: Final = 4000
 _numbers = itertools.count(1)
 
 Run = Callable[[Sequence[str]], Awaitable[float]]
@@ -128,13 +131,15 @@ async def measure(model: Path, counts: Sequence[tuple[int, int]], rounds: int) -
             await run(write_texts(CLIENTS, SHORT))
         for count, words in counts:
             speeds: dict[str, list[float]] = {name: [] for name in runs}
-            for _ in range(rounds):
+            # What takes a moment is told apart from chance by taking it often.
+            repeats = max(rounds, min(_MANY, _ENOUGH_WORDS // (count * words)))
+            for _ in range(repeats):
                 for name, run in runs.items():
                     # Threads of the one before may spin for a while after their work.
                     await asyncio.sleep(0.1)
                     speeds[name].append(count / await run(write_texts(count, words)))
-            rows.append({"texts": count, "words": words, **_row(speeds)})
-    show(f"Embeddings of {model.name}, texts/s (rounds: {rounds})", rows)
+            rows.append({"texts": count, "words": words, "rounds": repeats, **_row(speeds)})
+    show(f"Embeddings of {model.name}, texts/s", rows)
 
 
 def _row(speeds: dict[str, list[float]]) -> dict[str, object]:
