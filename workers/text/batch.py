@@ -5,7 +5,8 @@ and going. Knows nothing of requests waiting or of text. Everything runs on the 
 
 A step has three parts, so that the processor is never idle while Python works: `build` makes the
 graph of the next forward pass while the last one computes, `collect` waits for its tokens, and
-`launch` samples the next ones and starts computing them.
+`launch` samples the next ones and starts computing them. Where no row's next token depends on what
+Python makes of the last, a step is launched before the tokens of the one before are collected.
 
 Each prompt is prefilled in a cache of its own, and a long one costs nobody its padding; short ones
 that come together share one pass. A row that decodes alone stays in such a cache: without padding
@@ -59,6 +60,8 @@ class Batch:
         # Leading rows whose token in flight has not been returned; rows that joined since bring
         # a token that has.
         self._due = 0
+        # Rows and tokens of the step before the one that was launched ahead of them.
+        self._earlier: tuple[list[Sequence], mx.array] | None = None
 
     # -------------------------------------------------------------- the step
 
@@ -71,13 +74,26 @@ class Batch:
                 row.fed_tokens += 1
 
     def collect(self) -> list[Sampled]:
-        """Wait for the tokens in flight and return them, one per row that was launched."""
+        """Wait for the oldest tokens in flight and return them, one per row that was launched."""
+        if self._earlier is not None:
+            (rows, tokens), self._earlier = self._earlier, None
+            return _sampled(rows, tokens, None) if rows else []
         if not self._due:
             return []
         assert self._tokens is not None
         sampled = _sampled(self.rows[: self._due], self._tokens, self._logprob)
         self._due, self._logprob = 0, None
         return sampled
+
+    def launch_ahead(self) -> bool:
+        """Launch before `collect`, if that can be; return whether it was done."""
+        if not self.rows or any(map(_looks_back, self.rows)):
+            return False
+        assert self._tokens is not None
+        earlier = self.rows[: self._due], self._tokens
+        self.launch()
+        self._earlier = earlier
+        return True
 
     def launch(self) -> None:
         """Sample from the forward pass that `build` made, and start computing it."""
@@ -108,9 +124,14 @@ class Batch:
         guides = [row.guide for row in rows]
         if any(guide is not None for guide in guides):
             logits = guide_logits(logits, guides)
-        tokens = sampler.sample(logits, [len(row.ids) for row in rows])
+        tokens = sampler.sample(logits, self._positions(rows))
         wanted = [row.logprobs for row in rows]
         return tokens, Logprob.of(self._shown(logits, rows), tokens, wanted)
+
+    def _positions(self, rows: Rows[Sequence]) -> list[int]:
+        """Return which token of its completion each row gets."""
+        due = self._due if rows is self.rows else 0
+        return [len(row.ids) + (index < due) for index, row in enumerate(rows)]
 
     def _shown(self, logits: mx.array, rows: Rows[Sequence]) -> mx.array:
         """Return the logits whose probabilities are told: what was drawn from, where so asked."""
@@ -261,6 +282,11 @@ class Batch:
     def kv_bytes(self) -> int:
         """Bytes of the batch's cache."""
         return sum(part.nbytes for part in self._cache)
+
+
+def _looks_back(row: Sequence) -> bool:
+    """Return whether a row's next token depends on its last, or comes with its probability."""
+    return row.penalty.active or row.guide is not None or row.logprobs is not None
 
 
 def _joined(mine: Any, others: Rows[Any]) -> Any:

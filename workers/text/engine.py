@@ -138,15 +138,18 @@ class Engine:
         """Do one step; return False when told to stop."""
         batch, scheduler = self._batch, self._scheduler
         batch.build()
+        is_short = self._pace.step_s < _LAUNCH_FIRST_BELOW_S
+        is_launched = is_short and batch.launch_ahead()
         self._account(batch.collect())
         if not self._receive():
             return False
-        launch_first = self._pace.step_s < _LAUNCH_FIRST_BELOW_S and not scheduler.prefilling
+        launch_first = is_short and not scheduler.prefilling
         if not launch_first:
             self._emit()
         self._retire()
         self._prefill()
-        batch.launch()
+        if not is_launched:
+            batch.launch()
         batch.join([sequence for sequence in scheduler.take_fed() if not sequence.ended])
         if launch_first:
             self._emit()
