@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import mlx.core as mx
 import numpy as np
 import pytest
@@ -15,6 +17,8 @@ from workers.embed.network import attention
 # Around the windows of 8 and 16, the widths that rows are padded to, and the longest row.
 LENGTHS = (1, 2, 8, 9, 10, 16, 17, 18, 33, 127, 128, 129, 160)
 POOLINGS = {"bert": "mean", "xlm-roberta": "cls", "modernbert": "mean", "qwen3": "last"}
+# Components that share a scale in a quantised checkpoint.
+GROUP = 32
 CLASSIFIERS = ("bert", "xlm-roberta", "modernbert")
 
 
@@ -126,3 +130,27 @@ def test_a_checkpoint_without_a_weight_is_refused_by_its_name(make_checkpoint, l
     )
     with pytest.raises(PermanentError, match=r"16 parameters are missing.*encoder\.layer\.4"):
         load_model(folder)
+
+
+@pytest.mark.parametrize("family", ["bert", "qwen3"])
+def test_quantised_weights_give_what_they_stand_for(family, make_checkpoint, load_model):
+    folder, plain = (make_checkpoint(family, pooling="mean") for _ in range(2))
+    weights = mx.load(str(folder / "model.safetensors"))
+    meant = dict(weights)
+    for name, array in list(weights.items()):
+        if array.ndim == 2 and array.shape[1] % GROUP == 0:
+            parts = mx.quantize(array, group_size=GROUP, bits=8)
+            names = [name, *(name.removesuffix("weight") + end for end in ("scales", "biases"))]
+            weights.update(zip(names, parts, strict=True))
+            meant[name] = mx.dequantize(*parts, group_size=GROUP, bits=8)
+    mx.save_safetensors(str(folder / "model.safetensors"), weights)
+    mx.save_safetensors(str(plain / "model.safetensors"), meant)
+    config = json.loads((folder / "config.json").read_text())
+    config["quantization"] = {"group_size": GROUP, "bits": 8}
+    (folder / "config.json").write_text(json.dumps(config))
+
+    model, reference = load_model(folder), Reference(plain)
+    assert model.card.quantization_bits == 8
+    rows = draw_rows(model)
+    for row, vector in zip(rows, vectors(model, rows), strict=True):
+        assert vector @ reference.pooled(row.ids, "mean") >= 0.9999, len(row)
