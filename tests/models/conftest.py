@@ -14,13 +14,13 @@ NAME = "SmolLM2-135M-Instruct"
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory):
-    """A server whose answers end after 24 tokens unless a request says otherwise."""
+    """A server whose answers end after 48 tokens unless a request says otherwise."""
     worker = {
         "name": "text",
         "model": str(starter_folder()),
         "alias": [NAME],
         "parallel": 8,
-        "predict": 24,
+        "predict": 48,
     }
     gateway = {"metrics": True}
     with serve_fleet(tmp_path_factory.mktemp("s"), worker, gateway=gateway) as server:
