@@ -85,6 +85,11 @@ class Batch:
         self._due, self._logprob = 0, None
         return sampled
 
+    def wait(self) -> None:
+        """Wait for what is in flight, without collecting it."""
+        if self._tokens is not None:
+            mx.eval(self._tokens)
+
     def launch_ahead(self) -> bool:
         """Launch before `collect`, if that can be; return whether it was done."""
         if not self.rows or any(map(_looks_back, self.rows)):

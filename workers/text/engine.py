@@ -139,7 +139,7 @@ class Engine:
         batch, scheduler = self._batch, self._scheduler
         batch.build()
         is_short = self._pace.step_s < _LAUNCH_FIRST_BELOW_S
-        is_launched = is_short and batch.launch_ahead()
+        is_launched = is_short and not scheduler.prefilling and batch.launch_ahead()
         self._account(batch.collect())
         if not self._receive():
             return False
@@ -235,6 +235,8 @@ class Engine:
         pace, scheduler = self._pace, self._scheduler
         if scheduler.prefilling:
             self._emit()
+            # What is in flight is no part of what a chunk takes.
+            self._batch.wait()
         budget = scheduler.chunk_tokens(pace.step_s, pace.prefill_tokens, self._batch.rows)
         allowed = budget
         while (turn := scheduler.turns(budget)) is not None:
