@@ -208,7 +208,7 @@ async def test_a_killed_gateway_comes_back_and_the_worker_forgets_its_requests(s
     ]
     await until(lambda: client.seen_chunks > 30)
     async with link(server.address()) as worker:
-        assert worker.beat.slots_active == 3
+        await until(lambda: worker.beat.slots_active == 3)
         pid = server.worker("llama").pid
         server.kill_gateway()
         for cut in await asyncio.gather(*streams, return_exceptions=True):
