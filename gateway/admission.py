@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from gateway.replica import Replica, Ticket
-from shared.errors import ServiceError
+from shared.errors import ServiceError, busy
 from shared.pb import common_pb2 as common
 
 # Requests a worker holds beyond its slots, so that a freed slot never waits for the gateway.
@@ -55,9 +55,7 @@ class Admission:
             ServiceError: too many wait already.
         """
         if not ticket.resumed and self.depth >= self._limit and not self._slot_is_free():
-            raise ServiceError(
-                "server_busy", "All slots are busy. Please try again later.", retry_after_s=1.0
-            )
+            raise busy()
         ticket.since_s = self._now_s()
         self._waiting.append(ticket)
         self.pump()

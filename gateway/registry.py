@@ -13,7 +13,8 @@ from typing import Final, NoReturn
 
 from gateway.admission import Admission
 from gateway.replica import Replica
-from gateway.worker import TextWorker, UnaryWorker, Worker
+from gateway.unary_worker import UnaryWorker
+from gateway.worker import TextWorker, Worker
 from shared.errors import ServiceError
 from shared.fleet import WorkerEntry
 

@@ -1,34 +1,25 @@
 """One entry of the fleet as the gateway sees it: replicas of one model behind one queue.
 
-Owns what names mean a worker, whether it takes requests now, and, for the kinds that answer each
-call by itself, the call: bounded in number and time, and made once more when its worker is lost
-on the way. The state of one process is presence.py's; the way of a text request is generate.py's.
+Owns what names mean a worker and whether it takes requests now. The state of one process is
+presence.py's, the way of a text request generate.py's, that of every other call unary_worker.py's.
 Runs on the gateway's event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from contextlib import aclosing
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
 
 from gateway.admission import Admission
 from gateway.presence import Presence, State
 from gateway.replica import Replica
 from gateway.text_client import TextClient
-from gateway.unary_client import A, Method, Q, StreamMethod, UnaryClient
+from gateway.unary_client import UnaryClient
 from shared.errors import ServiceError
 from shared.fleet import WorkerEntry
 from shared.pb import worker_pb2
-
-log = logging.getLogger(__name__)
-
-# What says that a worker went, or is about to, and the call was not at fault as far as we know.
-_LOSSES: Final = frozenset({"worker_unavailable", "engine_failed"})
 
 
 class Worker:
@@ -129,190 +120,3 @@ class TextWorker(Worker):
 
     def _clients(self) -> Sequence[TextClient]:
         return [replica.client for replica in self.replicas]
-
-
-class UnaryReplica(Presence):
-    """One worker process that answers each call by itself.
-
-    Attributes:
-        calls: of this gateway that run there.
-    """
-
-    def __init__(
-        self, address: str, on_change: Callable[[], None], now_s: Callable[[], float]
-    ) -> None:
-        super().__init__(address, on_change, now_s)
-        self.client = UnaryClient(address, self)
-        self.calls = 0
-
-
-class UnaryWorker(Worker):
-    """A worker that answers each call by itself.
-
-    Args:
-        patience_s: how long a call waits for a worker that was lost under it.
-        now_s: a monotonic clock.
-    """
-
-    replicas: Sequence[UnaryReplica]
-
-    def __init__(
-        self,
-        entry: WorkerEntry,
-        addresses: Sequence[str],
-        patience_s: float,
-        now_s: Callable[[], float],
-    ) -> None:
-        super().__init__(entry, [UnaryReplica(a, self._tell, now_s) for a in addresses])
-        self._patience_s = patience_s
-        self._changed = asyncio.Event()
-        self._running: set[asyncio.Task[Any]] = set()
-        self._failure: ServiceError | None = None
-
-    async def call(self, method: Method[Q, A], request: Q, timeout_s: float) -> A:
-        """Return the answer of the replica with the fewest calls.
-
-        A call whose worker is lost is made once more, on whichever is ready first.
-
-        Args:
-            timeout_s: longest time it may take; the worker's own limit may be shorter.
-
-        Raises:
-            ServiceError: `server_busy`, `timeout`, `model_loading`, `worker_unavailable`, or what
-                the worker refused it with.
-        """
-        deadline_s = self._admit(timeout_s)
-        task = asyncio.ensure_future(self._serve(method, request, deadline_s))
-        self._running.add(task)
-        try:
-            return await task
-        except asyncio.CancelledError:
-            if self._failure is None:
-                raise
-            raise self._failure from None
-        finally:
-            self._running.discard(task)
-
-    async def stream(
-        self, method: StreamMethod[Q, A], request: Q, timeout_s: float
-    ) -> AsyncGenerator[A]:
-        """Yield the pieces of an answer; a call is made once more only while there are none.
-
-        Raises:
-            ServiceError: as `call` does.
-        """
-        deadline_s = self._admit(timeout_s)
-        caller = asyncio.current_task()
-        assert caller is not None
-        self._running.add(caller)
-        try:
-            pieces = self._serve_stream(method, request, deadline_s)
-            async with aclosing(pieces):
-                async for piece in pieces:
-                    yield piece
-        except asyncio.CancelledError:
-            if self._failure is None:
-                raise
-            caller.uncancel()
-            raise self._failure from None
-        finally:
-            self._running.discard(caller)
-
-    async def _serve_stream(
-        self, method: StreamMethod[Q, A], request: Q, deadline_s: float
-    ) -> AsyncGenerator[A]:
-        for is_last in (False, True):
-            replica = await self._find_ready(deadline_s)
-            has_begun = False
-            replica.calls += 1
-            try:
-                pieces = replica.client.stream(method, request, deadline_s - _now_s())
-                async with aclosing(pieces):
-                    async for piece in pieces:
-                        has_begun = True
-                        yield piece
-                return
-            except ServiceError as failure:
-                self._judge(replica, failure, is_last=is_last or has_begun)
-            finally:
-                replica.calls -= 1
-
-    def fail_all(self, error: ServiceError) -> None:
-        """End every running call with an error."""
-        self._failure = error
-        for task in list(self._running):
-            task.cancel()
-
-    async def _serve(self, method: Method[Q, A], request: Q, deadline_s: float) -> A:
-        for is_last in (False, True):
-            replica = await self._find_ready(deadline_s)
-            replica.calls += 1
-            try:
-                return await replica.client.call(method, request, deadline_s - _now_s())
-            except ServiceError as failure:
-                self._judge(replica, failure, is_last=is_last)
-            finally:
-                replica.calls -= 1
-        raise AssertionError("a last attempt returns or raises")
-
-    def _judge(self, replica: UnaryReplica, failure: ServiceError, *, is_last: bool) -> None:
-        """Return if a failed call is to be made once more, and raise if it is not."""
-        if failure.code in _LOSSES:
-            replica.on_doubt()
-        if is_last or failure.code not in _LOSSES:
-            raise failure
-        log.info("%s: a call goes on elsewhere: %s", self.entry.name, failure.code)
-
-    def _admit(self, timeout_s: float) -> float:
-        """Return the time by which a new call must be done.
-
-        Raises:
-            ServiceError: the worker takes none now.
-        """
-        card = self.require_ready()
-        self._refuse_full()
-        return _now_s() + min(timeout_s, card.call_timeout_ms / 1000 or timeout_s)
-
-    def _refuse_full(self) -> None:
-        """Refuse a call before anything is sent; the worker counts those of other gateways too."""
-        ready = [replica for replica in self.replicas if replica.ready]
-        limit = sum(replica.card.queue_limit for replica in ready if replica.card is not None)
-        if limit and sum(replica.calls for replica in self.replicas) >= limit:
-            raise busy()
-
-    async def _find_ready(self, deadline_s: float) -> UnaryReplica:
-        """Wait for a replica that is ready; return the one with the fewest calls.
-
-        Raises:
-            ServiceError: none is in time.
-        """
-        give_up_s = min(deadline_s, _now_s() + self._patience_s)
-        while not (ready := [replica for replica in self.replicas if replica.ready]):
-            try:
-                await asyncio.wait_for(self._changed.wait(), give_up_s - _now_s())
-            except TimeoutError:
-                raise ServiceError(
-                    "worker_unavailable",
-                    "The model worker did not come back in time.",
-                    retry_after_s=1.0,
-                ) from None
-        return min(ready, key=lambda replica: replica.calls)
-
-    def _tell(self) -> None:
-        """Wake whoever waits for a replica."""
-        self._changed.set()
-        self._changed = asyncio.Event()
-
-    def _clients(self) -> Sequence[UnaryClient]:
-        return [replica.client for replica in self.replicas]
-
-
-def busy() -> ServiceError:
-    """Return the refusal of a call that is one too many."""
-    return ServiceError(
-        "server_busy", "All slots are busy. Please try again later.", retry_after_s=1.0
-    )
-
-
-def _now_s() -> float:
-    return asyncio.get_running_loop().time()

@@ -89,6 +89,13 @@ class ServiceError(Exception):
         return f"ServiceError({self.code!r}, {self.message!r}, param={self.param!r})"
 
 
+def busy() -> ServiceError:
+    """Return the refusal of a request that is one too many."""
+    return ServiceError(
+        "server_busy", "All slots are busy. Please try again later.", retry_after_s=1.0
+    )
+
+
 def to_message(error: ServiceError) -> pb.Error:
     """Return the wire form of an error."""
     return pb.Error(

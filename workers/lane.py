@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar
 
-from shared.errors import ServiceError
+from shared.errors import ServiceError, busy
 from shared.pb import common_pb2 as common
 from shared.pb import worker_pb2
 from workers import runtime
@@ -182,9 +182,7 @@ class Lane(Generic[M, J]):
         """
         model = self.model
         if self._held[queue] >= self._limit:
-            raise ServiceError(
-                "server_busy", "All slots are busy. Please try again later.", retry_after_s=1.0
-            )
+            raise busy()
         self._held[queue] += 1
         try:
             yield model

@@ -21,7 +21,7 @@ from gateway.dialects.sampling import invalid
 from gateway.routes.route import Route
 from gateway.routes.text import parse_priority
 from gateway.unary_client import A, Method, Q
-from gateway.worker import UnaryWorker
+from gateway.unary_worker import UnaryWorker
 from shared.errors import ServiceError
 from shared.pb import embed_pb2 as pb
 from shared.pb import worker_pb2

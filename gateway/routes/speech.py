@@ -21,7 +21,8 @@ from gateway.dialects.openai import errors
 from gateway.routes.route import Route, answer_json
 from gateway.routes.text import parse_priority
 from gateway.sse import EventStream
-from gateway.worker import UnaryWorker, Worker
+from gateway.unary_worker import UnaryWorker
+from gateway.worker import Worker
 from shared.errors import ServiceError
 from shared.pb.audio_pb2_grpc import AudioStub
 
