@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from deploy import dialect_page, process
-from shared.config import Entry, entries
+from shared.declaration import Entry, entries
 from shared.fleet import load_fleet
 from shared.settings import (
     WORKER_SETTINGS,

@@ -22,7 +22,8 @@ from deploy import launchd, preflight, process, resolution, starter
 from deploy.ancestry import HONCHO_ENV
 from deploy.archive import StarterError
 from shared import rundir
-from shared.config import ConfigError, add_arguments, add_refusals, refuse_environment
+from shared.config import add_arguments, add_refusals, refuse_environment
+from shared.declaration import ConfigError
 from shared.fleet import Fleet
 from shared.lifecycle import EXIT_PERMANENT, PermanentError
 from shared.settings import refused

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from deploy import process
-from shared.config import ConfigError
+from shared.declaration import ConfigError
 from shared.fleet import load_fleet
 
 _LABEL: Final = "local.mlxcel"

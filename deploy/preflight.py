@@ -15,7 +15,8 @@ import tempfile
 from pathlib import Path
 
 from shared import rundir
-from shared.config import ConfigError, resolve
+from shared.config import resolve
+from shared.declaration import ConfigError
 from shared.fleet import load_fleet
 from shared.lifecycle import EXIT_PERMANENT, PermanentError
 from shared.settings import GatewaySettings

@@ -17,7 +17,8 @@ from typing import Any, Final
 import tomli_w
 
 from shared import model_folder
-from shared.config import ConfigError, entries, resolve
+from shared.config import resolve
+from shared.declaration import ConfigError, entries
 from shared.fleet import Fleet, WorkerEntry, load_fleet
 from shared.settings import WORKER_SETTINGS, GatewaySettings, LaunchSettings, SupervisorSettings
 

@@ -1,15 +1,14 @@
 """Keeps one process running: the command behind every line of the Procfile.
 
-Owns its child's life: a process group of its own, restarts with back-off, signals, and the
-verdict that it hangs. What the child does is none of its business beyond the beats that
-`shared/lifecycle.py` describes. Runs on one thread, which sleeps in `select`.
+Owns its child's life: a process group of its own, restarts, signals, and its end when it hangs.
+What the child does is none of its business beyond the beats that `shared/lifecycle.py` describes.
+Runs on one thread, which sleeps in `select`.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import logging
 import os
 import select
@@ -18,88 +17,24 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from deploy import openblas, starter
 from deploy.ancestry import Ancestry
 from deploy.archive import StarterError
+from deploy.patience import BackOff, Limits, Pulse
 from shared import logs
-from shared.config import ConfigError, add_arguments, resolve
+from shared.config import add_arguments, resolve
+from shared.declaration import ConfigError
 from shared.fleet import Fleet, load_fleet
-from shared.lifecycle import EXIT_PERMANENT, LOADING_BEAT, SUPERVISOR_FD_ENV
+from shared.lifecycle import EXIT_PERMANENT, SUPERVISOR_FD_ENV
 from shared.settings import SupervisorSettings
 
 log = logging.getLogger("supervise")
 
 # After which a starter model that could not be had is tried again.
 _INSTALL_PAUSE_S = 60.0
-
-
-@dataclasses.dataclass(frozen=True)
-class Limits:
-    """How long what may take, in seconds."""
-
-    step_timeout_s: float = 120.0
-    silence_s: float = 30.0
-    stop_grace_s: float = 3.0
-    first_delay_s: float = 0.2
-    longest_delay_s: float = 10.0
-    healthy_after_s: float = 60.0
-    poll_s: float = 0.5
-
-
-class BackOff:
-    """The pause before each restart: doubles, and starts over after a long healthy run."""
-
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._next_s = limits.first_delay_s
-
-    def after(self, ran_s: float) -> float:
-        """Return the pause after a child that ran for `ran_s`."""
-        if ran_s >= self._limits.healthy_after_s:
-            self._next_s = self._limits.first_delay_s
-        pause_s = self._next_s
-        self._next_s = min(pause_s * 2, self._limits.longest_delay_s)
-        return pause_s
-
-
-class Pulse:
-    """What the child's beats say.
-
-    Args:
-        clock: monotonic seconds.
-    """
-
-    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
-        self._limits = limits
-        self._clock = clock
-        self._heard_s = clock()
-        self._step_age_s = 0.0
-        self._rest = b""
-
-    def feed(self, data: bytes) -> None:
-        """Take bytes from the child's end; the last whole line counts."""
-        self._heard_s = self._clock()
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
-            if line + b"\n" == LOADING_BEAT:
-                self._step_age_s = 0.0
-            elif line.isdigit():
-                self._step_age_s = int(line) / 1000
-
-    def complaint(self) -> str | None:
-        """Return why the child must be killed, or None."""
-        silent_s = self._clock() - self._heard_s
-        if silent_s > self._limits.silence_s:
-            return f"no sign of life for {silent_s:.1f} s"
-        if self._step_age_s > self._limits.step_timeout_s:
-            return (
-                f"a step has taken {self._step_age_s:.1f} s "
-                f"(--step-timeout {self._limits.step_timeout_s:g})"
-            )
-        return None
 
 
 class Supervisor:

@@ -18,7 +18,8 @@ from gateway.auth import Keys
 from gateway.server import Start, serve
 from gateway.state.archive import check_address
 from shared import lifecycle, logs, rundir
-from shared.config import ConfigError, add_arguments, refuse_environment, resolve
+from shared.config import add_arguments, refuse_environment, resolve
+from shared.declaration import ConfigError
 from shared.fleet import load_fleet
 from shared.settings import GatewaySettings, refused
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from shared.config import ConfigError
+from shared.declaration import ConfigError
 from shared.errors import ServiceError
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from shared import rundir
-from shared.config import ConfigError, check_keys, entries, read_toml
+from shared.config import check_keys, read_toml
+from shared.declaration import ConfigError, entries
 from shared.settings import WORKER_SETTINGS, GatewaySettings, SupervisorSettings
 
 _WORKER_KEYS = ("name", "kind", "address", "replicas", "memory_share")

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from shared import lifecycle, logs, rundir
-from shared.config import ConfigError, add_arguments, resolve
+from shared.config import add_arguments, resolve
+from shared.declaration import ConfigError
 from shared.fleet import WorkerEntry, load_fleet
 from shared.settings import GatewaySettings
 

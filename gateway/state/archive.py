@@ -18,7 +18,7 @@ from redis.asyncio.connection import parse_url
 from gateway.state.memory import MemoryStore
 from gateway.state.redis_store import SCHEMES, RedisStore
 from gateway.state.store import Limits, Store
-from shared.config import ConfigError
+from shared.declaration import ConfigError
 from shared.errors import ServiceError
 from shared.settings import GatewaySettings
 

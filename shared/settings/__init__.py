@@ -1,8 +1,8 @@
 """Every setting of every process: the one place where names, defaults and help are written.
 
-`shared/config.py` reads them; `--help`, docs/configuration.md and the comments of the sample
-fleet file are printed from here. Names and defaults are those of the REST reference where it
-has them. One module per group of settings; callers import the groups from here.
+`shared/config.py` finds their values; `--help`, docs/configuration.md and the comments of the
+sample fleet file are printed from here. Names and defaults are those of the REST reference where
+it has them. One module per group of settings; callers import the groups from here.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from shared.config import setting
+from shared.declaration import setting
 
 
 def _queue_depth() -> Any:

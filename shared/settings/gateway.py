@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shared.config import setting
+from shared.declaration import setting
 from shared.settings.value import (
     parse_bytes,
     parse_bytes_or_none,

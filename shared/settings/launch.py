@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shared.config import setting
+from shared.declaration import setting
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shared.config import setting
+from shared.declaration import setting
 from shared.settings.sampling import SamplingSettings
 from shared.settings.template import TemplateSettings
 from shared.settings.value import parse_bytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.cors import Cors
-from shared.config import ConfigError, entries
+from shared.declaration import ConfigError, entries
 from shared.settings import GatewaySettings
 from tests.contract.house import CHAT, House
 

@@ -21,7 +21,8 @@ ROOT = Path(__file__).resolve().parents[2]
 # Runs a supervisor with limits from its first argument, as deploy/supervise.py does.
 DRIVER = """
 import json, os, sys
-from deploy.supervise import Limits, Supervisor
+from deploy.patience import Limits
+from deploy.supervise import Supervisor
 from shared import logs
 logs.set_up("test", "info")
 limits = Limits(**json.loads(sys.argv[1]))

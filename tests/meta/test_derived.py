@@ -10,7 +10,7 @@ import pytest
 
 from deploy import dialect_page, document, protobuf
 from shared import fleet
-from shared.config import entries
+from shared.declaration import entries
 from shared.settings import WORKER_SETTINGS, GatewaySettings, SupervisorSettings
 
 ROOT = Path(__file__).resolve().parents[2]

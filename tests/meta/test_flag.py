@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from deploy import launch, resolution
-from shared.config import ConfigError, entries, refuse_environment
+from shared.config import refuse_environment
+from shared.declaration import ConfigError, entries
 from shared.settings import refused
 
 # What the reference and the notes on its server name.

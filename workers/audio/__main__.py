@@ -6,7 +6,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from shared.config import ConfigError
+from shared.declaration import ConfigError
 from shared.pb import audio_pb2_grpc
 from shared.settings import AudioSettings
 from workers import place as places

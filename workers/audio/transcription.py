@@ -16,7 +16,7 @@ from shared.errors import ServiceError
 from shared.pb import audio_pb2 as pb
 from workers.audio import window as windows
 from workers.audio.window import RATE_HZ, Samples
-from workers.lane import Job
+from workers.job import Job
 
 # Source: Whisper's transcribe.py.
 _TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)

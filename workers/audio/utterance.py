@@ -11,7 +11,7 @@ from shared.errors import ServiceError
 from shared.pb import audio_pb2 as pb
 from workers.audio.kokoro import Kokoro
 from workers.audio.sound import Samples
-from workers.lane import Job
+from workers.job import Job
 
 # Root mean square below which nothing was said: -60 dB.
 _SILENCE = 1e-3

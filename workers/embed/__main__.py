@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from shared.config import ConfigError
+from shared.declaration import ConfigError
 from shared.pb import embed_pb2_grpc
 from shared.settings import EmbedSettings, RerankSettings
 from workers import place as places

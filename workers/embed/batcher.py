@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from shared.pb import common_pb2 as common
 from workers.embed.row import Row
-from workers.lane import Job
+from workers.job import Job
 
 # Rows shorter than this all count as of one length: a pass over them costs about the same.
 _SHORT_TOKENS = 16

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from shared import lifecycle
-from shared.config import ConfigError
+from shared.declaration import ConfigError
 from shared.pb import text_pb2_grpc
 from shared.rpc import WorkerServer
 from shared.settings import TextSettings

@@ -9,7 +9,7 @@ import pytest
 from honcho.environ import parse_procfile
 
 from deploy import process
-from shared.config import ConfigError
+from shared.declaration import ConfigError
 from shared.fleet import load_fleet
 
 FLEET = """

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from deploy import launch, resolution
-from shared.config import ConfigError, entries
+from shared.declaration import ConfigError, entries
 from shared.fleet import load_fleet
 from shared.lifecycle import PermanentError
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from deploy.supervise import BackOff, Limits, Pulse, parse
+from deploy.patience import BackOff, Limits, Pulse
+from deploy.supervise import parse
 
 
 class Clock:

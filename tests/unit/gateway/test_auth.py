@@ -8,7 +8,8 @@ import logging
 import pytest
 
 from gateway.auth import Keys
-from shared.config import ConfigError, add_arguments, resolve
+from shared.config import add_arguments, resolve
+from shared.declaration import ConfigError
 from shared.errors import ServiceError
 from shared.settings import GatewaySettings
 

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from shared.config import ConfigError
+from shared.declaration import ConfigError
 from shared.settings import TextSettings
 from workers.text.__main__ import read_template
 

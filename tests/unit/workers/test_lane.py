@@ -12,7 +12,8 @@ from shared.errors import ServiceError
 from shared.pb import common_pb2 as common
 from shared.pb import worker_pb2
 from tests.client import until
-from workers.lane import Job, Lane
+from workers.job import Job
+from workers.lane import Lane
 
 LOW, NORMAL, HIGH = common.PRIORITY_LOW, common.PRIORITY_NORMAL, common.PRIORITY_HIGH
 
