@@ -13,8 +13,8 @@ from typing import Any, Final, Literal
 import msgspec
 import orjson
 
-from gateway.dialects.anthropic.thought import carry, sign
 from gateway.dialects.base import Parsed
+from gateway.dialects.thought import carry, sign
 from shared.pb import common_pb2 as common
 from shared.pb import text_pb2 as pb
 

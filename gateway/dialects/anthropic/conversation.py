@@ -18,9 +18,9 @@ import msgspec
 
 from gateway import body
 from gateway.dialects.anthropic import wire
-from gateway.dialects.anthropic.thought import recall
 from gateway.dialects.base import MediaRef
 from gateway.dialects.conversation import require_input
+from gateway.dialects.thought import recall
 from shared.errors import ServiceError
 from shared.pb import common_pb2 as common
 from shared.pb import text_pb2 as pb
@@ -158,16 +158,15 @@ class Conversation:
                     turn.say(text or "")
 
     def _add_user(self, content: wire.Content, path: str) -> None:
-        blocks = _read(content, path, wire.USER_BLOCKS)
-        results = False
-        for block, place in blocks:
-            if isinstance(block, wire.ToolResultBlock):
-                results = True
-                self._add_result(block, place)
-            else:
-                self._flush()
-                self._add_block(self._turn("user"), block, place)
+        blocks = list(_read(content, path, wire.USER_BLOCKS))
+        results = [(b, p) for b, p in blocks if isinstance(b, wire.ToolResultBlock)]
+        others = [(b, p) for b, p in blocks if not isinstance(b, wire.ToolResultBlock)]
+        # Before what else is said, wherever they stand: templates want them behind their calls.
+        for result, place in results:
+            self._add_result(result, place)
         self._flush()
+        for block, place in others:
+            self._add_block(self._turn("user"), block, place)
         if not results:
             # A turn stays a turn when nothing is said in it.
             self._turn("user")

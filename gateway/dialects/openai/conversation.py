@@ -166,7 +166,7 @@ def parse_template_kwargs(fields: wire.TurnFields) -> str:
     extra = fields.extra_body or {}
     kwargs = fields.chat_template_kwargs
     path = "chat_template_kwargs"
-    if kwargs is None and extra.get(path, b"null") != b"null":
+    if kwargs is None and bytes(extra.get(path, b"null")) != b"null":
         path = f"extra_body.{path}"
         kwargs = body.decode(_OBJECT, extra["chat_template_kwargs"], path)
     if kwargs is None and "preserve_thinking" in extra:

@@ -282,6 +282,11 @@ def test_what_is_no_json_is_refused(body, message):
     assert refusal(body).message.startswith(message)
 
 
+def test_template_variables_that_are_null_are_none():
+    body = {"messages": [USER], "extra_body": {"chat_template_kwargs": None}}
+    assert parse(body).request.chat.template_kwargs_json == ""
+
+
 def test_template_variables_are_bounded_in_depth():
     deep = b'{"messages":[{"role":"user","content":"x"}],"chat_template_kwargs":{"a":' + (
         b"[" * 70 + b"]" * 70 + b"}}"

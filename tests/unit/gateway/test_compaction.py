@@ -171,7 +171,8 @@ def test_items_inside_a_capsule_are_read_like_any_others():
 
 
 def test_kept_items_are_shown_with_ids_states_and_parts():
-    items = [SYSTEM, {"role": "assistant", "content": "a", "id": "mine"}, THOUGHT, call("1"), USER]
+    said = {"role": "assistant", "content": "a", "id": "mine", "type": None, "status": None}
+    items = [SYSTEM, said, THOUGHT, call("1"), USER]
     shown = json.loads(orjson.dumps(compaction.show_items(raw(*items), "r")))
     assert [item["type"] for item in shown] == [
         "message",

@@ -291,6 +291,38 @@ def test_tools_are_nested_for_templates_and_keep_the_order_of_their_keys():
     )
 
 
+@pytest.mark.parametrize("tool", [{"parameters": None}, {}])
+def test_a_tool_without_parameters_has_none_in_the_template_either(tool):
+    (made,) = parse(tools=[{"type": "function", "name": "f", **tool}]).request.chat.tools
+    assert made.json == '{"type":"function","function":{"name":"f"}}'
+
+
+def space(*tools, name="s"):
+    return {"type": "namespace", "name": name, "description": "d", "tools": list(tools)}
+
+
+def test_a_function_of_a_namespace_can_be_chosen_by_the_name_the_model_knows():
+    choice = {"type": "function", "name": "s__f"}
+    chat = parse(tools=[TOOL, space(TOOL)], tool_choice=choice).request.chat
+    assert [tool.name for tool in chat.tools] == ["f", "s__f"]
+    assert chat.tool_choice.name == "s__f"
+
+
+@pytest.mark.parametrize(
+    ("tools", "param"),
+    [
+        ([space(TOOL, {"type": "custom", "name": "c"})], "tools"),
+        ([space(space(TOOL))], "tools"),
+        ([TOOL, space(*[TOOL] * 128)], "tools"),
+        ([space(TOOL, name="")], "tools[0].name"),
+        ([TOOL, space(TOOL, TOOL | {"name": ""})], "tools[1].tools[1].name"),
+        ([{"type": "namespace", "name": "s"}], "tools[0].tools"),
+    ],
+)
+def test_a_namespace_holds_functions_alone(tools, param):
+    assert refusal(tools=tools).param == param
+
+
 @pytest.mark.parametrize(
     ("choice", "mode"),
     [

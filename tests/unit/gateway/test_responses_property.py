@@ -27,6 +27,7 @@ asked = st.fixed_dictionaries(
         "instructions": st.just("be brief"),
         "conversation": st.just({"id": "c"}),
         "metadata": st.just({"a": "b"}),
+        "include": st.just(["reasoning.encrypted_content"]),
         "tools": st.just([{"type": "function", "name": "f", "parameters": {"a": {}}}]),
         "text": st.just({"format": {"type": "json_schema", "schema": {"a": {}}}}),
     },

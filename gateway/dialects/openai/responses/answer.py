@@ -21,7 +21,8 @@ from gateway.dialects.openai.responses.request import (
     conversation_name,
     schema_fields,
 )
-from gateway.dialects.openai.responses.tool import show_choice, show_tool
+from gateway.dialects.openai.responses.tool import name_call, show_choice, show_tools
+from gateway.dialects.thought import carry
 from gateway.fold import Block, Completion
 from shared.pb import common_pb2 as common
 from shared.pb import text_pb2 as pb
@@ -57,17 +58,20 @@ def make_item(parsed: ParsedResponse, index: int, block: Block, status: ItemStat
             "id": identity,
             "type": "function_call",
             "call_id": block.start.tool_call_id,
-            "name": block.start.tool_name,
+            **name_call(block.start.tool_name, parsed.tools),
             "arguments": block.text,
             "status": status,
         }
     if kind == REASONING:
         content = [{"type": "reasoning_text", "text": block.text}] if block.text else []
+        carries = block.text and parsed.carries_thoughts
+        carried = {"encrypted_content": carry(block.text)} if carries else {}
         return {
             "id": identity,
             "type": "reasoning",
             "summary": [],
             "content": content,
+            **carried,
             "status": status,
         }
     return {
@@ -193,7 +197,7 @@ def _repeat(parsed: ParsedResponse) -> dict[str, Any]:
         "temperature": fields.temperature,
         "text": _show_text(parsed),
         "tool_choice": show_choice(parsed.request.chat.tool_choice),
-        "tools": [show_tool(tool) for tool in parsed.tools],
+        "tools": show_tools(parsed.tools),
         "top_logprobs": fields.top_logprobs or 0,
         "top_p": fields.top_p,
         "truncation": "disabled",

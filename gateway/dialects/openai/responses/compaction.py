@@ -156,7 +156,8 @@ def _show(given: dict[str, msgspec.Raw], request_id: str, index: int) -> Item:
     shown["status"] = "completed"
     if kind == "reasoning":
         shown["summary"] = []
-    shown |= {key: orjson.Fragment(compact(raw)) for key, raw in given.items() if raw != b"null"}
+    present = {key: raw for key, raw in given.items() if bytes(raw) != b"null"}
+    shown |= {key: orjson.Fragment(compact(raw)) for key, raw in present.items()}
     if kind == "message" and not bytes(given.get("content", b"null")).startswith(b"["):
         text = msgspec.json.decode(given.get("content", b"null")) or ""
         shown["content"] = [_show_text(head.role, text)]

@@ -16,7 +16,9 @@ from gateway import body
 from gateway.dialects.base import MediaRef
 from gateway.dialects.openai.conversation import parse_arguments, parse_part, refer
 from gateway.dialects.openai.responses import wire
+from gateway.dialects.openai.responses.tool import make_label
 from gateway.dialects.openai.wire import ImageUrl
+from gateway.dialects.thought import recall
 from shared.errors import ServiceError
 from shared.pb import common_pb2 as common
 from shared.pb import text_pb2 as pb
@@ -89,7 +91,8 @@ class _Turns:
                 self._add_output(body.decode(_CALL_OUTPUT, raw, path), path)
             case "reasoning":
                 item = body.decode(_REASONING, raw, path)
-                self._thoughts += [part.text for part in item.content or ()]
+                text = "\n".join(part.text for part in item.content or ())
+                self._thoughts += filter(None, [recall(text, item.encrypted_content or "")])
             case _:
                 sentence = f"{path}.type: items of type '{kind[:100]}' are not supported"
                 raise ServiceError("invalid_request", sentence, f"{path}.type")
@@ -123,7 +126,8 @@ class _Turns:
             turn = self._turns[-1]
         else:
             turn = self._open_assistant()
-        turn.tool_calls.add(id=item.call_id, name=item.name, arguments=text)
+        name = make_label(item.namespace, item.name)
+        turn.tool_calls.add(id=item.call_id, name=name, arguments=text)
 
     def _add_output(self, item: wire.CallOutputItem, path: str) -> None:
         self._flush_thoughts()

@@ -26,7 +26,7 @@ from gateway.dialects.openai.grammar import parse_grammar
 from gateway.dialects.openai.responses import wire
 from gateway.dialects.openai.responses.capsule import expand
 from gateway.dialects.openai.responses.item import parse_items
-from gateway.dialects.openai.responses.tool import nest_choice, parse_tool, read_tools
+from gateway.dialects.openai.responses.tool import Tool, nest_choice, parse_tool, read_tools
 from gateway.dialects.sampling import (
     invalid,
     parse_budget,
@@ -44,6 +44,7 @@ _MAX_NAME_CHARACTERS: Final = 512
 _LARGEST: Final = 2**53
 _MAX_THRESHOLD: Final = 100_000_000
 _WANTS_LOGPROBS: Final = "message.output_text.logprobs"
+_WANTS_CARRIED: Final = "reasoning.encrypted_content"
 _NO_THOUGHTS: Final = frozenset(("none", "off", "disabled", "false", "0"))
 _FORCED: Final = (pb.ToolChoice.MODE_REQUIRED, pb.ToolChoice.MODE_NAMED)
 
@@ -61,8 +62,13 @@ class ParsedResponse(Parsed):
     """
 
     fields: wire.ResponseBody
-    tools: list[wire.FunctionTool]
+    tools: list[Tool]
     items: list[msgspec.Raw]
+
+    @property
+    def carries_thoughts(self) -> bool:
+        """Whether thoughts go to the client in the form in which all clients send them back."""
+        return _WANTS_CARRIED in (self.fields.include or ())
 
 
 def read(data: bytes) -> wire.ResponseBody:
@@ -164,9 +170,7 @@ def make(fields: wire.ResponseBody, items: list[msgspec.Raw], stamp: Stamp) -> P
     )
 
 
-def _offer(
-    fields: wire.ResponseBody, tools: Sequence[wire.FunctionTool], chat: pb.ChatPrompt
-) -> None:
+def _offer(fields: wire.ResponseBody, tools: Sequence[Tool], chat: pb.ChatPrompt) -> None:
     """Add the tools to a prompt, and what is said of their use."""
     chat.tools.extend(map(parse_tool, tools))
     chat.tool_choice.CopyFrom(parse_tool_choice(nest_choice(fields.tool_choice), list(chat.tools)))

@@ -1,13 +1,16 @@
 """Function tools and their choice, in the flat form of the Responses API.
 
-Owns the way from that form to the nested one that chat templates render, and back into answers.
+Owns the way from that form to the nested one that chat templates render, and back into answers;
+functions in a namespace, as agents declare those of MCP servers, have it before their name there.
 Tools that OpenAI runs itself are refused by name. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import orjson
@@ -21,43 +24,101 @@ from shared.pb import text_pb2 as pb
 _HEAD: Final = msgspec.json.Decoder(wire.ItemHead)
 _PARAMETERS: Final = msgspec.json.Decoder(dict[str, Any] | None)
 _FUNCTION: Final = msgspec.json.Decoder(wire.FunctionTool)
+_NAMESPACE: Final = msgspec.json.Decoder(wire.NamespaceTool)
 
 
-def read_tools(raws: Sequence[msgspec.Raw]) -> list[wire.FunctionTool]:
-    """Return the tools of a body.
+@dataclass(frozen=True)
+class Tool:
+    """A function the model may call, and the namespace it was declared in."""
+
+    function: wire.FunctionTool
+    namespace: wire.NamespaceTool | None = None
+
+    @property
+    def label(self) -> str:
+        """The one name by which the model knows it."""
+        return make_label(self.namespace.name if self.namespace else None, self.function.name)
+
+
+def make_label(namespace: str | None, name: str) -> str:
+    """Return the name by which a model knows a function: templates know no namespaces."""
+    return f"{namespace}__{name}" if namespace else name
+
+
+class _Found(NamedTuple):
+    """One tool of a body, not yet read."""
+
+    kind: str
+    raw: msgspec.Raw
+    path: str
+    namespace: wire.NamespaceTool | None
+
+
+def read_tools(raws: Sequence[msgspec.Raw]) -> list[Tool]:
+    """Return the functions of a body, those of namespaces among them.
 
     Raises:
         ServiceError: one of them is no function, or there are too many.
     """
-    check_tool_count(len(raws))
-    kinds = [body.decode(_HEAD, raw, f"tools[{i}]").type for i, raw in enumerate(raws)]
-    if others := sorted({str(kind)[:100] for kind in kinds if kind != "function"}):
+    found = list(_find_tools(raws))
+    check_tool_count(len(found))
+    if others := sorted({tool.kind[:100] for tool in found if tool.kind != "function"}):
         raise ServiceError(
             "invalid_request",
             f"Unsupported tool types: {', '.join(others)}. Only function tools are supported.",
             "tools",
         )
-    return [_read_tool(raw, f"tools[{index}]") for index, raw in enumerate(raws)]
+    return [Tool(_read_function(tool.raw, tool.path), tool.namespace) for tool in found]
 
 
-def _read_tool(raw: msgspec.Raw, path: str) -> wire.FunctionTool:
+def _find_tools(raws: Sequence[msgspec.Raw]) -> Iterator[_Found]:
+    for index, raw in enumerate(raws):
+        path = f"tools[{index}]"
+        if (kind := _read_kind(raw, path)) != "namespace":
+            yield _Found(kind, raw, path, None)
+            continue
+        space = body.decode(_NAMESPACE, raw, path)
+        _require_name(space.name, path)
+        for place, inner in enumerate(space.tools):
+            inner_path = f"{path}.tools[{place}]"
+            yield _Found(_read_kind(inner, inner_path), inner, inner_path, space)
+
+
+def _read_kind(raw: msgspec.Raw, path: str) -> str:
+    return str(body.decode(_HEAD, raw, path).type)
+
+
+def _read_function(raw: msgspec.Raw, path: str) -> wire.FunctionTool:
     tool = body.decode(_FUNCTION, raw, path)
-    if not tool.name:
-        raise ServiceError("invalid_request", f"{path}.name must not be empty", f"{path}.name")
+    _require_name(tool.name, path)
     place = f"{path}.parameters"
     body.check_depth(body.decode(_PARAMETERS, tool.parameters, place), place)
     return tool
 
 
-def parse_tool(tool: wire.FunctionTool) -> pb.Tool:
+def _require_name(name: str, path: str) -> None:
+    if not name:
+        raise ServiceError("invalid_request", f"{path}.name must not be empty", f"{path}.name")
+
+
+def parse_tool(tool: Tool) -> pb.Tool:
     """Return a tool as chat templates know it."""
-    function: dict[str, Any] = {"name": tool.name}
-    if tool.description is not None:
-        function["description"] = tool.description
-    if tool.parameters != b"null":
-        function["parameters"] = orjson.Fragment(body.compact(tool.parameters))
+    given = tool.function
+    function: dict[str, Any] = {"name": tool.label}
+    if given.description is not None:
+        function["description"] = given.description
+    if bytes(given.parameters) != b"null":
+        function["parameters"] = orjson.Fragment(body.compact(given.parameters))
     nested = orjson.dumps({"type": "function", "function": function})
-    return pb.Tool(name=tool.name, json=nested.decode())
+    return pb.Tool(name=tool.label, json=nested.decode())
+
+
+def name_call(label: str, tools: Sequence[Tool]) -> dict[str, str]:
+    """Return the fields by which a client knows the function that a model has called."""
+    tool = next((tool for tool in tools if tool.label == label), None)
+    if tool is None or tool.namespace is None:
+        return {"name": label}
+    return {"name": tool.function.name, "namespace": tool.namespace.name}
 
 
 def nest_choice(choice: Any) -> Any:
@@ -67,8 +128,20 @@ def nest_choice(choice: Any) -> Any:
     return choice
 
 
-def show_tool(tool: wire.FunctionTool) -> dict[str, Any]:
-    """Return a tool as an answer repeats it."""
+def show_tools(tools: Sequence[Tool]) -> list[dict[str, Any]]:
+    """Return tools as an answer repeats them."""
+    shown: list[dict[str, Any]] = []
+    for space, group in itertools.groupby(tools, lambda tool: tool.namespace):
+        functions = [_show_function(tool.function) for tool in group]
+        if space is None:
+            shown += functions
+        else:
+            fields = {"name": space.name, "description": space.description or ""}
+            shown.append({"type": "namespace", **fields, "tools": functions})
+    return shown
+
+
+def _show_function(tool: wire.FunctionTool) -> dict[str, Any]:
     shown: dict[str, Any] = {"type": "function", "name": tool.name}
     if tool.description is not None:
         shown["description"] = tool.description

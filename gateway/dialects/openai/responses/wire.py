@@ -70,6 +70,7 @@ class CallItem(msgspec.Struct):
 
     call_id: str
     name: str
+    namespace: str | None = None
     arguments: msgspec.Raw = msgspec.Raw(b'""')
 
 
@@ -88,9 +89,10 @@ class ReasoningText(msgspec.Struct):
 
 
 class ReasoningItem(msgspec.Struct):
-    """Thoughts before an answer or a call."""
+    """Thoughts before an answer or a call. Where they have no text, the content carries them."""
 
     content: list[ReasoningText] | None = None
+    encrypted_content: str | None = None
 
 
 class CompactionItem(msgspec.Struct):
@@ -107,6 +109,14 @@ class FunctionTool(msgspec.Struct):
     # Kept as it was written: the order of keys is what the model reads.
     parameters: msgspec.Raw = msgspec.Raw(b"null")
     strict: bool | None = None
+
+
+class NamespaceTool(msgspec.Struct):
+    """Functions under a name of their own, as those of one MCP server."""
+
+    name: str
+    tools: list[msgspec.Raw]
+    description: str | None = None
 
 
 class Reasoning(msgspec.Struct):
