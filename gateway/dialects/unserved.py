@@ -27,6 +27,10 @@ def refuse_unserved(fields: msgspec.Struct, refused: Refused) -> None:
     """
     for name, (inert, sentence) in refused.items():
         value = getattr(fields, name)
-        # 1 == True in Python, and true is not a number of choices.
-        if value is not None and not any(value == v and type(value) is type(v) for v in inert):
+        if value is not None and not any(_equals(value, v) for v in inert):
             raise invalid(name, sentence)
+
+
+def _equals(value: Any, inert: Any) -> bool:
+    """Return whether two values are the same JSON: 0.0 is 0, but true is no number."""
+    return bool(value == inert) and isinstance(value, bool) == isinstance(inert, bool)
