@@ -121,8 +121,8 @@ class SamplingSettings:
     )
     loop_detection: str = setting(
         "",
-        "End an answer whose tail repeats: off, on, or max,min,count; empty: what suits the "
-        "model's family.",
+        "End an answer whose tail is one pattern over and over: off, on, or min,max,count, the "
+        "pattern's size in tokens and its repetitions; empty: what suits the model's family.",
         flags=("--loop-detection",),
         env=("MLXCEL_LOOP_DETECTION",),
     )

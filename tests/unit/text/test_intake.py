@@ -202,7 +202,7 @@ def test_without_dry_no_breakers_are_looked_up():
         ("", "llama", None, LoopRule()),
         ("", "gemma4_text", None, LoopRule(20, 1, 4)),
         ("off", "gemma4_text", None, LoopRule()),
-        ("9,2,5", "llama", None, LoopRule(9, 2, 5)),
+        ("2,9,5", "llama", None, LoopRule(9, 2, 5)),
         # A request that says anything says everything.
         ("on", "gemma4", {"max_pattern_size": 3}, LoopRule(3, 0, 0)),
         ("on", "gemma4", {"min_count": 3}, LoopRule(0, 0, 3)),

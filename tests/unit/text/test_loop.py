@@ -13,7 +13,7 @@ def is_loop(ids, rule):
     """Return whether the tail is some allowed pattern, `count` times: read literally."""
     if rule.count < 2:
         return False
-    for size in range(max(1, rule.min_size), rule.max_size + 1):
+    for size in range(max(1, min(rule.min_size, rule.max_size)), rule.max_size + 1):
         pattern = ids[-size:]
         if len(pattern) == size and ids[-size * rule.count :] == pattern * rule.count:
             return True
@@ -38,6 +38,8 @@ def test_a_pattern_counts_from_its_last_repetition_on(size, count):
         (LoopRule(max_size=4, min_size=4, count=3), False),
         (LoopRule(max_size=3, min_size=0, count=3), True),
         (LoopRule(max_size=6, min_size=5, count=2), False),
+        (LoopRule(max_size=3, min_size=9, count=3), True),
+        (LoopRule(max_size=2, min_size=9, count=3), False),
         (LoopRule(max_size=0, min_size=1, count=3), False),
         (LoopRule(max_size=4, min_size=1, count=1), False),
         (LoopRule(max_size=4, min_size=1, count=0), False),
@@ -85,14 +87,22 @@ def test_a_huge_pattern_size_does_not_make_the_scan_long(length):
         ("on", LoopRule(20, 1, 4)),
         ("True", LoopRule(20, 1, 4)),
         ("1", LoopRule(20, 1, 4)),
-        ("30, 2,5", LoopRule(30, 2, 5)),
+        ("default", LoopRule(20, 1, 4)),
+        ("Enabled", LoopRule(20, 1, 4)),
+        ("none", LoopRule()),
+        ("disabled", LoopRule()),
+        ("2, 30,5", LoopRule(30, 2, 5)),
+        ("2:30:5", LoopRule(30, 2, 5)),
+        ("0,20,4", LoopRule(20, 0, 4)),
     ],
 )
 def test_a_setting_is_off_on_or_three_numbers(text, rule):
     assert parse_loop_rule(text) == rule
 
 
-@pytest.mark.parametrize("text", ["maybe", "1,2", "1,2,3,4", "20,1,-4", "a,b,c", "20;1;4"])
+@pytest.mark.parametrize(
+    "text", ["maybe", "1,2", "1,2,3,4", "1,20,-4", "a,b,c", "1;20;4", "20,1,4"]
+)
 def test_anything_else_is_refused(text):
     with pytest.raises(ValueError, match=r"\S"):
         parse_loop_rule(text)
@@ -102,4 +112,4 @@ def test_the_setting_beats_the_family_and_the_family_beats_off():
     assert default_rule("", "llama") == LoopRule()
     assert default_rule("", "gemma4_text") == LoopRule(20, 1, 4)
     assert default_rule("off", "gemma4") == LoopRule()
-    assert default_rule("8,1,6", "gemma4") == LoopRule(8, 1, 6)
+    assert default_rule("1,8,6", "gemma4") == LoopRule(8, 1, 6)
