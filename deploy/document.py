@@ -73,7 +73,8 @@ def _sample_lines(group: type) -> Iterator[str]:
 
 def _sentence(entry: Entry) -> str:
     unit = f" [{entry.declaration.unit}]" if entry.declaration.unit else ""
-    return entry.declaration.help + unit
+    bounds = f" ({entry.bounds})" if entry.bounds else ""
+    return entry.declaration.help + unit + bounds
 
 
 def _toml(value: Any) -> str:

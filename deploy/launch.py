@@ -8,6 +8,7 @@ environment name already applied.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from deploy import launchd, preflight, process, resolution, starter
 from deploy.ancestry import HONCHO_ENV
 from deploy.archive import StarterError
 from shared import rundir
-from shared.config import add_arguments, add_refusals, refuse_environment
+from shared.config import add_arguments, add_refusals, plain_switches, refuse_environment
 from shared.declaration import ConfigError
 from shared.fleet import Fleet
 from shared.lifecycle import EXIT_PERMANENT, PermanentError
@@ -74,13 +75,22 @@ def prepare(options: argparse.Namespace, environ: Mapping[str, str]) -> Fleet:
     """
     refuse_environment(environ, refused.ENVIRONMENT)
     fleet = resolution.choose(options, environ, DEFAULT_CONFIG)
-    settled = resolution.settle(fleet, options, environ)
-    preflight.check_port(settled.gateway["host"], settled.gateway["port"])
+    settled = _place(resolution.settle(fleet, options, environ))
     local = [entry for entry in settled.workers if not entry.remote]
     # Those of other kinds are installed by their supervisors, while text already answers.
     starter.install_wanted(entry.options["model"] for entry in local if entry.kind == "text")
     resolution.check_models(settled, come_later=starter.find)
     return settled
+
+
+def _place(fleet: Fleet) -> Fleet:
+    """Return the fleet with a port that can be listened on; 0 asks for any."""
+    gateway = fleet.gateway
+    if gateway["port"]:
+        preflight.check_port(gateway["host"], gateway["port"])
+        return fleet
+    port = preflight.find_port(gateway["host"])
+    return dataclasses.replace(fleet, gateway={**gateway, "port": port})
 
 
 def run(fleet: Fleet, environ: Mapping[str, str]) -> int:
@@ -117,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         COMMANDS[words[0]](words[1:], DEFAULT_CONFIG)
         return
     try:
-        options = build_parser().parse_args(words)
+        options = build_parser().parse_args(plain_switches(words, resolution.GROUPS))
         fleet = prepare(options, os.environ)
         code = run(fleet, os.environ)
     except (

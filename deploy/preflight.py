@@ -30,12 +30,27 @@ def check_port(host: str, port: int) -> None:
     """
     if not 0 < port < 65536:
         raise PermanentError(f"port {port} is not between 1 and 65535; use another --port")
+    _bind(host, port)
+
+
+def find_port(host: str) -> int:
+    """Return a port on which nothing listens.
+
+    Raises:
+        PermanentError: the gateway can't listen at that address at all.
+    """
+    return _bind(host, 0)
+
+
+def _bind(host: str, port: int) -> int:
+    """Listen for a moment, as the gateway will; return the port."""
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind) as probe:
-            # As the gateway does it: connections that are still closing are no obstacle.
+            # Connections that are still closing are no obstacle.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
+            return int(probe.getsockname()[1])
     except OSError as failure:
         raise PermanentError(_explain(failure, host, port)) from None
 

@@ -36,6 +36,8 @@ def _add_argument(section: Any, entry: Entry) -> None:
     text = declaration.help.replace("%", "%%")
     if declaration.unit:
         text += f" [{declaration.unit}]"
+    if entry.bounds:
+        text += f" ({entry.bounds})"
     if entry.default not in (None, (), "") and not declaration.secret:
         text += f" (default: {entry.default})"
     if declaration.env:
@@ -48,6 +50,29 @@ def _add_argument(section: Any, entry: Entry) -> None:
         options["action"] = "append"
     options["metavar"] = "|".join(declaration.choices) or entry.kind.__name__.upper()
     section.add_argument(*entry.flags, **options)
+
+
+def plain_switches(words: Iterable[str], groups: Iterable[type]) -> list[str]:
+    """Return a command line in which `--x=false` is `--no-x`, for argparse knows no other form.
+
+    Raises:
+        ConfigError: the value of a switch is neither true nor false.
+    """
+    switches = {
+        flag: entry
+        for group in groups
+        for entry in entries(group)
+        if entry.kind is bool
+        for flag in entry.flags
+    }
+
+    def plain(word: str) -> str:
+        flag, given, text = word.partition("=")
+        if not given or flag not in switches:
+            return word
+        return flag if switches[flag].read(text, flag) else f"--no-{flag.removeprefix('--')}"
+
+    return [plain(word) for word in words]
 
 
 def add_refusals(parser: argparse.ArgumentParser, sentences: Mapping[str, str]) -> None:

@@ -9,6 +9,7 @@ come from is config.py's. Pure.
 from __future__ import annotations
 
 import dataclasses
+import math
 import typing
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -35,6 +36,8 @@ class Declaration:
     is_path: bool
     choices: tuple[str, ...]
     parse: Callable[[str], Any] | None
+    least: float | None
+    most: float | None
 
 
 def setting(  # noqa: PLR0913 - a declaration has this many facets
@@ -49,6 +52,8 @@ def setting(  # noqa: PLR0913 - a declaration has this many facets
     is_path: bool = False,
     choices: Sequence[str] = (),
     parse: Callable[[str], Any] | None = None,
+    least: float | None = None,
+    most: float | None = None,
 ) -> Any:
     """Declare one field of a settings dataclass.
 
@@ -63,9 +68,21 @@ def setting(  # noqa: PLR0913 - a declaration has this many facets
         is_path: names files; in the fleet file, relative to its folder.
         choices: allowed strings.
         parse: text to value, when the annotation's own reading is not enough.
+        least: smallest number allowed.
+        most: largest number allowed.
     """
     declaration = Declaration(
-        help, tuple(flags), tuple(env), unit, additive, secret, is_path, tuple(choices), parse
+        help,
+        tuple(flags),
+        tuple(env),
+        unit,
+        additive,
+        secret,
+        is_path,
+        tuple(choices),
+        parse,
+        least,
+        most,
     )
     return dataclasses.field(default=default, metadata={_META: declaration})
 
@@ -90,6 +107,14 @@ class Entry:
         flag = next(flag for flag in self.flags if flag.startswith("--"))
         return flag[2:].replace("-", "_")
 
+    @property
+    def bounds(self) -> str:
+        """The numbers allowed, in words; empty where every number is."""
+        least, most = self.declaration.least, self.declaration.most
+        if most is not None:
+            return f"{least} to {most}"
+        return "" if least is None else f"at least {least}"
+
     def read(self, text: str, source: str) -> Any:
         """Return the value a text stands for.
 
@@ -97,7 +122,7 @@ class Entry:
             ConfigError: naming `source`.
         """
         try:
-            return self._read(text)
+            return self._bound(self._read(text))
         except (ValueError, TypeError) as failure:
             raise ConfigError(f"{source}: {failure}") from None
 
@@ -137,6 +162,20 @@ class Entry:
             if self.declaration.parse is not None and not isinstance(value, list | dict):
                 return self.read(str(value), source)
             raise ConfigError(f"{source}: {value!r} is not of type {self.kind.__name__}")
+        try:
+            return self._bound(value)
+        except ValueError as failure:
+            raise ConfigError(f"{source}: {failure}") from None
+
+    def _bound(self, value: Any) -> Any:
+        """Return a value that is within its bounds; a number has to be finite."""
+        least, most = self.declaration.least, self.declaration.most
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"{value} is not a number")
+        if least is not None and value < least:
+            raise ValueError(f"{value} is less than {least}")
+        if most is not None and value > most:
+            raise ValueError(f"{value} is more than {most}")
         return value
 
 

@@ -26,9 +26,12 @@ class GatewaySettings:
     )
     port: int = setting(
         8080,
-        "Port to listen on; also names the run directory of this server's processes.",
+        "Port to listen on; also names the run directory of this server's processes. 0, for "
+        "mlxcel-server alone: any that is free.",
         flags=("--port",),
         env=("MLXCEL_PORT", "LLAMA_ARG_PORT"),
+        least=0,
+        most=65535,
     )
     api_key: tuple[str, ...] = setting(
         (),
@@ -99,6 +102,8 @@ class GatewaySettings:
         "Serve /metrics on a port of its own too; 0: none.",
         flags=("--metrics-port",),
         env=("MLXCEL_METRICS_PORT",),
+        least=0,
+        most=65535,
     )
     slots: bool = setting(
         True,
@@ -123,6 +128,8 @@ class GatewaySettings:
         "Seed of requests that name none; -1: drawn anew for each.",
         flags=("-s", "--seed"),
         env=("MLXCEL_SEED",),
+        least=-1,
+        most=2**64 - 1,
     )
     prefill_assistant: bool = setting(
         False,
@@ -136,6 +143,7 @@ class GatewaySettings:
         flags=("--timeout",),
         env=("LLAMA_ARG_TIMEOUT",),
         unit="s",
+        least=1,
     )
     max_queue_depth: int = setting(
         32,
@@ -143,6 +151,7 @@ class GatewaySettings:
         flags=("--max-queue-depth",),
         env=("MLXCEL_MAX_QUEUE_DEPTH",),
         unit="requests",
+        least=0,
     )
     max_body_bytes: int = setting(
         32 * 1024 * 1024,
@@ -158,6 +167,7 @@ class GatewaySettings:
         flags=("--sse-ping-interval",),
         env=("LLAMA_ARG_SSE_PING_INTERVAL",),
         unit="s",
+        least=-1,
     )
     resume_timeout_s: int = setting(
         120,
@@ -165,6 +175,7 @@ class GatewaySettings:
         flags=("--resume-timeout",),
         env=("MLXCEL_RESUME_TIMEOUT",),
         unit="s",
+        least=0,
     )
     reasoning_alias_field: str = setting(
         "reasoning",
@@ -193,6 +204,7 @@ class GatewaySettings:
         flags=("--responses-store-max-entries",),
         env=("LLAMA_ARG_RESPONSES_STORE_MAX_ENTRIES",),
         unit="entries",
+        least=0,
     )
     responses_store_ttl_s: int = setting(
         3600,
@@ -200,6 +212,7 @@ class GatewaySettings:
         flags=("--responses-store-ttl-secs",),
         env=("LLAMA_ARG_RESPONSES_STORE_TTL_SECS",),
         unit="s",
+        least=0,
     )
     responses_store_max_bytes: int = setting(
         256 * 1024**2,
@@ -215,6 +228,7 @@ class GatewaySettings:
         flags=("--conversation-store-max-entries",),
         env=("LLAMA_ARG_CONVERSATION_STORE_MAX_ENTRIES",),
         unit="entries",
+        least=0,
     )
     conversation_store_ttl_s: int = setting(
         3600,
@@ -222,6 +236,7 @@ class GatewaySettings:
         flags=("--conversation-store-ttl-secs",),
         env=("LLAMA_ARG_CONVERSATION_STORE_TTL_SECS",),
         unit="s",
+        least=0,
     )
     conversation_store_max_bytes: int = setting(
         64 * 1024**2,

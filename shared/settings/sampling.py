@@ -17,21 +17,38 @@ class SamplingSettings:
         "Sampling temperature when a request names none; 0 is greedy.",
         flags=("--temp", "--temperature"),
         env=("MLXCEL_TEMPERATURE",),
+        least=0,
     )
     top_k: int = setting(
-        40, "Default top-k; 0 is off.", flags=("--top-k",), env=("LLAMA_ARG_TOP_K",)
+        40,
+        "Default top-k; 0 is off.",
+        flags=("--top-k",),
+        env=("LLAMA_ARG_TOP_K",),
+        least=-1,
     )
     top_p: float = setting(
-        0.95, "Default top-p; 1 is off.", flags=("--top-p",), env=("MLXCEL_TOP_P",)
+        0.95,
+        "Default top-p; 1 is off.",
+        flags=("--top-p",),
+        env=("MLXCEL_TOP_P",),
+        least=0,
+        most=1,
     )
     min_p: float = setting(
-        0.05, "Default min-p; 0 is off.", flags=("--min-p",), env=("MLXCEL_MIN_P",)
+        0.05,
+        "Default min-p; 0 is off.",
+        flags=("--min-p",),
+        env=("MLXCEL_MIN_P",),
+        least=0,
+        most=1,
     )
     typical_p: float = setting(
         1.0,
         "Default typical-p; 1 is off.",
         flags=("--typical", "--typical-p"),
         env=("MLXCEL_TYPICAL_P",),
+        least=0,
+        most=1,
     )
     top_n_sigma: float = setting(
         -1.0,
@@ -44,18 +61,23 @@ class SamplingSettings:
         "Default chance of XTC per token; 0 is off.",
         flags=("--xtc-probability",),
         env=("MLXCEL_XTC_PROBABILITY",),
+        least=0,
+        most=1,
     )
     xtc_threshold: float = setting(
         0.1,
         "Default probability above which XTC removes tokens.",
         flags=("--xtc-threshold",),
         env=("MLXCEL_XTC_THRESHOLD",),
+        least=0,
+        most=1,
     )
     repeat_penalty: float = setting(
         1.0,
         "Default repetition penalty; 1 is off.",
         flags=("--repeat-penalty",),
         env=("MLXCEL_REPEAT_PENALTY",),
+        least=0.01,
     )
     repeat_last_n: int = setting(
         64,
@@ -63,6 +85,7 @@ class SamplingSettings:
         flags=("--repeat-last-n",),
         env=("MLXCEL_REPEAT_LAST_N",),
         unit="tokens",
+        least=0,
     )
     frequency_penalty: float = setting(
         0.0,
@@ -81,9 +104,14 @@ class SamplingSettings:
         "Default DRY multiplier; 0 is off.",
         flags=("--dry-multiplier",),
         env=("MLXCEL_DRY_MULTIPLIER",),
+        least=0,
     )
     dry_base: float = setting(
-        1.75, "Default DRY base.", flags=("--dry-base",), env=("MLXCEL_DRY_BASE",)
+        1.75,
+        "Default DRY base.",
+        flags=("--dry-base",),
+        env=("MLXCEL_DRY_BASE",),
+        least=0,
     )
     dry_allowed_length: int = setting(
         2,
@@ -91,6 +119,7 @@ class SamplingSettings:
         flags=("--dry-allowed-length",),
         env=("MLXCEL_DRY_ALLOWED_LENGTH",),
         unit="tokens",
+        least=0,
     )
     dry_penalty_last_n: int = setting(
         64,
@@ -98,6 +127,7 @@ class SamplingSettings:
         flags=("--dry-penalty-last-n",),
         env=("MLXCEL_DRY_PENALTY_LAST_N",),
         unit="tokens",
+        least=-1,
     )
     dry_sequence_breakers: tuple[str, ...] = setting(
         ("\n", ":", '"', "*"),

@@ -17,4 +17,5 @@ class SupervisorSettings:
         flags=("--step-timeout",),
         env=("MLXCEL_STEP_TIMEOUT",),
         unit="s",
+        least=1,
     )

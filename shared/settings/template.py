@@ -25,6 +25,7 @@ class TemplateSettings:
         flags=("--reasoning-budget",),
         env=("LLAMA_ARG_THINK_BUDGET", "LLAMA_ARG_REASONING_BUDGET"),
         unit="tokens",
+        least=-1,
     )
     reasoning_budget_message: str = setting(
         "",

@@ -32,6 +32,8 @@ class SlotSettings:
         flags=("--parallel", "--n-parallel"),
         env=("LLAMA_ARG_N_PARALLEL",),
         unit="sequences",
+        least=1,
+        most=256,
     )
     ctx_size: int = setting(
         0,
@@ -40,6 +42,7 @@ class SlotSettings:
         flags=("-c", "--ctx-size"),
         env=("LLAMA_ARG_CTX_SIZE",),
         unit="tokens",
+        least=0,
     )
     predict: int = setting(
         -1,
@@ -47,6 +50,7 @@ class SlotSettings:
         flags=("-n", "--predict", "--n-predict"),
         env=("LLAMA_ARG_N_PREDICT",),
         unit="tokens",
+        least=-1,
     )
     prefill_chunk: int = setting(
         512,
@@ -54,6 +58,7 @@ class SlotSettings:
         flags=("-b", "--batch-size", "--prefill-chunk-size"),
         env=("LLAMA_ARG_BATCH",),
         unit="tokens",
+        least=1,
     )
 
 
@@ -96,6 +101,7 @@ class TextSettings(TemplateSettings, SamplingSettings, SlotSettings):
         flags=("--prompt-cache-max-entries",),
         env=("MLXCEL_PROMPT_CACHE_MAX_ENTRIES",),
         unit="entries",
+        least=0,
     )
     prompt_cache_ttl_s: int = setting(
         3600,
@@ -103,6 +109,7 @@ class TextSettings(TemplateSettings, SamplingSettings, SlotSettings):
         flags=("--prompt-cache-ttl",),
         env=("MLXCEL_PROMPT_CACHE_TTL",),
         unit="s",
+        least=0,
     )
     prompt_cache_min_prefix: int = setting(
         32,
@@ -110,6 +117,7 @@ class TextSettings(TemplateSettings, SamplingSettings, SlotSettings):
         flags=("--prompt-cache-min-prefix",),
         env=("MLXCEL_PROMPT_CACHE_MIN_PREFIX",),
         unit="tokens",
+        least=0,
     )
     prompt_cache_dir: str = setting(
         "",
@@ -138,6 +146,7 @@ class TextSettings(TemplateSettings, SamplingSettings, SlotSettings):
         "Group size of quantised keys and values.",
         flags=("--kv-group-size",),
         env=("MLXCEL_KV_GROUP_SIZE",),
+        least=1,
     )
     spm_infill: bool = setting(
         False,

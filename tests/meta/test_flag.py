@@ -37,6 +37,11 @@ def served_names() -> set[str]:
     return {name for entry in SETTINGS for name in entry.declaration.env} | OTHERS
 
 
+@pytest.mark.parametrize("entry", SETTINGS, ids=lambda entry: entry.name)
+def test_a_default_is_allowed(entry):
+    assert entry.accept(entry.default, entry.name) == entry.default
+
+
 @pytest.mark.parametrize("flag", FLAGS)
 def test_a_flag_is_served_or_refused(flag):
     assert (flag in served_flags()) != (flag in refused.FLAGS)

@@ -224,12 +224,8 @@ def check(settings: TextSettings, folder: Path) -> None:
     Raises:
         ConfigError: what is wrong.
     """
-    if not 1 <= settings.parallel <= 256:
-        raise ConfigError(f"--parallel: {settings.parallel} is not between 1 and 256")
     if settings.kv_bits not in (0, 4, 8):
         raise ConfigError(f"--kv-bits: {settings.kv_bits} is neither 4 nor 8")
-    if settings.prefill_chunk < 1:
-        raise ConfigError("--prefill-chunk-size: must be at least 1")
     try:
         default_rule(settings.loop_detection, "")
     except ValueError as failure:

@@ -66,7 +66,7 @@ def test_an_address_of_another_machine_is_refused():
         (["-m", "/"], "has no config.json"),
         (["--config", "no-such.toml"], "no such file"),
         (["--port", "many"], "'many' is not a whole number"),
-        (["--port", "0"], "not between 1 and 65535"),
+        (["--port", "70000"], "--port: 70000 is more than 65535"),
     ],
 )
 def test_a_start_that_can_not_succeed_is_one_line(words, complaint, capfd, monkeypatch, tmp_path):

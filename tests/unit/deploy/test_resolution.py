@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from deploy import launch, resolution
+from shared.config import plain_switches
 from shared.declaration import ConfigError, entries
 from shared.fleet import load_fleet
 from shared.lifecycle import PermanentError
@@ -70,6 +71,44 @@ def test_flag_beats_environment_beats_file(settle):
     settled = settle("--port", "3000", "--top-k", "3", file=file, environ=environ)
     assert settled.gateway["port"] == 3000
     assert settled.workers[0].options["top_k"] == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "file", "environ", "complaint"),
+    [
+        (["--temp", "-1"], "", {}, "--temp: -1.0 is less than 0"),
+        (["--temp", "nan"], "", {}, "--temp: nan is not a number"),
+        (["--top-p", "7"], "", {}, "--top-p: 7.0 is more than 1"),
+        (["-n", "-5"], "", {}, "-n: -5 is less than -1"),
+        ([], "", {"LLAMA_ARG_CTX_SIZE": "-5"}, "LLAMA_ARG_CTX_SIZE: -5 is less than 0"),
+        ([], "", {"MLXCEL_SEED": "-2"}, "MLXCEL_SEED: -2 is less than -1"),
+        ([], "parallel = 300\n", {}, r"workers\[0\]\.parallel: 300 is more than 256"),
+        ([], "min_p = 2\n", {}, r"workers\[0\]\.min_p: 2\.0 is more than 1"),
+    ],
+)
+def test_a_number_out_of_its_bounds_stops_the_start(settle, words, file, environ, complaint):
+    with pytest.raises(ConfigError, match=f"^{complaint}$"):
+        settle(*words, file='[[workers]]\nmodel = "o/n"\n' + file, environ=environ)
+
+
+def test_a_switch_may_be_given_a_value():
+    def plain(*words):
+        return plain_switches(words, resolution.GROUPS)
+
+    assert plain("--prompt-cache-enabled=false", "--slots=on") == [
+        "--no-prompt-cache-enabled",
+        "--slots",
+    ]
+    assert plain("--alias=true", "-m=x", "--no-slots") == ["--alias=true", "-m=x", "--no-slots"]
+    with pytest.raises(ConfigError, match="'maybe' is neither true nor false"):
+        plain("--slots=maybe")
+
+
+def test_port_0_is_any_that_is_free(model):
+    options = launch.build_parser().parse_args(["-m", str(model), "--port", "0"])
+    first, second = (launch.prepare(options, {}).gateway["port"] for _ in range(2))
+    assert first > 0
+    assert second > 0
 
 
 def test_keys_of_all_sources_add_up(settle):
