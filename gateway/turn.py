@@ -159,7 +159,8 @@ class Turn:
             return
         output = [msgspec.Raw(orjson.dumps(item)) for item in response["output"]]
         record = Record(msgspec.Raw(orjson.dumps(response)), [*self._items, *output])
-        await self._means.archive.save(response["id"], record)
+        family = answer.item_family(self._stamp.request_id)
+        await self._means.archive.save(response["id"], record, family)
         name = conversation_name(fields)
         if name is not None and response["status"] != "cancelled":
             turn = [*input_items(fields.input), *output]

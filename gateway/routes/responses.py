@@ -19,7 +19,7 @@ from gateway.body import decode, read_body, unknown_keys
 from gateway.compaction import Compactor, Job, default_keep_tokens
 from gateway.context import CONTEXT, Context
 from gateway.dialects.base import MediaRef, Stamp
-from gateway.dialects.openai.responses import answer, compaction, dialect, wire
+from gateway.dialects.openai.responses import answer, compaction, dialect, reference, wire
 from gateway.dialects.openai.responses.request import (
     ParsedResponse,
     check_count,
@@ -188,6 +188,7 @@ async def _receive(request: web.Request) -> tuple[ParsedResponse, Stamp, Means]:
     if log.isEnabledFor(logging.DEBUG) and (names := unknown_keys(body, dialect.KNOWN)):
         log.debug("%s: ignored fields %s", stamp.request_id, ", ".join(names))
     history = await _fetch_history(context, fields)
+    await _fetch_references(context, fields)
     parsed = make(fields, [*history, *input_items(fields.input)], stamp)
     parsed.request.priority = parse_priority(request.headers.get("X-Priority", ""))
     worker = context.registry.resolve(parsed.model)
@@ -211,6 +212,17 @@ async def _fetch_history(context: Context, fields: wire.ResponseBody) -> list[ms
             "previous_response_id",
         )
     return record.items
+
+
+async def _fetch_references(context: Context, fields: wire.ResponseBody) -> None:
+    """Put stored items in the place of references to them."""
+    items = input_items(fields.input)
+    if references := reference.list_references(items):
+        stored: dict[str, msgspec.Raw] = {}
+        for family in dict.fromkeys(map(answer.read_family, references.values())):
+            if (record := await context.archive.find_family(family)) is not None:
+                stored |= reference.name_items(record.items)
+        fields.input = reference.follow(items, references, stored)
 
 
 def _draw(context: Context) -> Stamp:

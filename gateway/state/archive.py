@@ -47,11 +47,15 @@ class Archive:
 
     Args:
         responses, conversations: None where keeping them is switched off.
+        families: which response has the items whose ids begin alike; off like the responses.
     """
 
-    def __init__(self, responses: Store | None, conversations: Store | None) -> None:
+    def __init__(
+        self, responses: Store | None, conversations: Store | None, families: Store | None
+    ) -> None:
         self._responses = responses
         self._conversations = conversations
+        self._families = families
 
     async def find(self, response_id: str) -> Record | None:
         """Return a stored response.
@@ -62,12 +66,23 @@ class Archive:
         value = await self._require_responses().get(response_id)
         return None if value is None else _read(_RECORD, value)
 
-    async def save(self, response_id: str, record: Record) -> None:
+    async def find_family(self, family: str) -> Record | None:
+        """Return the stored response whose items are of a family.
+
+        Raises:
+            ServiceError: as `find` does.
+        """
+        self._require_responses()
+        name = await self._families.get(family) if self._families is not None else None
+        return None if name is None else await self.find(name.decode())
+
+    async def save(self, response_id: str, record: Record, family: str) -> None:
         """Keep a response, or say in the log why that failed: the answer is there all the same."""
-        if self._responses is None:
+        if self._responses is None or self._families is None:
             return
         try:
             kept = await self._responses.put(response_id, msgspec.json.encode(record))
+            await self._families.put(family, response_id.encode())
         except ServiceError as failure:
             log.warning("%s is not stored: %s", response_id, failure.code)
         else:
@@ -122,7 +137,7 @@ class Archive:
 
     async def close(self) -> None:
         """Let go of the stores."""
-        for store in (self._responses, self._conversations):
+        for store in (self._responses, self._conversations, self._families):
             if store is not None:
                 await store.close()
 
@@ -158,6 +173,7 @@ def open_archive(settings: GatewaySettings) -> Archive:
     return Archive(
         _open(settings.store, "responses", responses),
         _open(settings.store, "conversations", conversations),
+        _open(settings.store, "families", responses),
     )
 
 

@@ -83,6 +83,27 @@ async def test_a_tool_loop_over_a_chain(house: House, store):
     assert [role for role, _ in said(house)] == ["user", "assistant", "tool"]
 
 
+async def test_items_of_stored_responses_are_referred_to_by_id(house: House, store):
+    await house.start(store=store)
+    asked = {"role": "user", "content": "[think=1] [tool=3] look"}
+    first = await create(house, [asked], tools=[LOOK])
+    thought, *_, made = first["output"]
+    result = {"type": "function_call_output", "call_id": made["call_id"], "output": "a tree"}
+    names = [{"type": "item_reference", "id": item["id"]} for item in first["output"]]
+    second = await create(house, [asked, *names, result], tools=[LOOK], seed=2)
+    referred = house.worker.submitted[-1].chat
+    assert referred.messages[1].reasoning == thought["content"][0]["text"]
+    await create(house, [asked, *first["output"], result], tools=[LOOK], seed=3)
+    assert house.worker.submitted[-1].chat == referred
+    # References to items of several responses, and what is not there, by its place.
+    more = [*names, result, {"type": "item_reference", "id": second["output"][0]["id"]}]
+    status, counted = await ask(house, more, path=f"{PATH}/input_tokens")
+    assert (status, counted["object"]) == (200, "response.input_tokens")
+    await call(house, "DELETE", f"{PATH}/{first['id']}")
+    status, reply = await ask(house, [asked, *names])
+    assert (status, reply["error"]["param"]) == (400, "input[1].id")
+
+
 @pytest.mark.parametrize("name", ["talk", {"id": "разговор 🗣"}])
 async def test_a_conversation_grows_turn_by_turn(house: House, store, name):
     await house.start(store=store)
@@ -119,7 +140,12 @@ async def test_keeping_can_be_switched_off(house: House):
     for method, where in (("GET", place), ("DELETE", place), ("POST", f"{place}/cancel")):
         status, reply = await call(house, method, where)
         assert (status, reply["error"]["type"]) == (400, "invalid_request_error")
-    for fields in ({"previous_response_id": made["id"]}, {"conversation": "talk"}):
+    known = [{"type": "item_reference", "id": made["output"][0]["id"]}]
+    for fields in (
+        {"previous_response_id": made["id"]},
+        {"conversation": "talk"},
+        {"given": known},
+    ):
         assert (await ask(house, **fields))[0] == 400
 
 
@@ -145,7 +171,12 @@ async def test_without_redis_stored_state_is_503_and_generation_goes_on(
             status, reply = await call(house, method, where)
             assert (status, reply["error"]["type"]) == (503, "server_error")
             assert "store" in reply["error"]["message"]
-        for fields in ({"previous_response_id": made["id"]}, {"conversation": "talk"}):
+        known = [{"type": "item_reference", "id": made["output"][0]["id"]}]
+        for fields in (
+            {"previous_response_id": made["id"]},
+            {"conversation": "talk"},
+            {"given": known},
+        ):
             for streams in (False, True):
                 assert (await ask(house, stream=streams, **fields))[0] == 503
         fresh = await create(house)

@@ -119,7 +119,8 @@ def block(start: pb.BlockStart, text: str = "", thoughts: Thoughts = "shown") ->
             "thinking": text if thoughts == "shown" else "",
             "signature": signature(text, thoughts) if text else "",
         }
-    return {"type": "text", "text": text, "citations": None}
+    # A list, though it may be null: there are clients that read nothing else.
+    return {"type": "text", "text": text, "citations": []}
 
 
 def signature(text: str, thoughts: Thoughts) -> str:

@@ -35,14 +35,24 @@ ANSWER: Final = pb.BlockStart.KIND_ANSWER
 REASONING: Final = pb.BlockStart.KIND_REASONING
 TOOL_CALL: Final = pb.BlockStart.KIND_TOOL_CALL
 
+_FAMILY_DIGITS: Final = 13
 _PREFIXES: Final = {ANSWER: "msg", REASONING: "rs", TOOL_CALL: "fc"}
 _LIMITS: Final = (pb.Finished.REASON_MAX_TOKENS, pb.Finished.REASON_CONTEXT)
 
 
 def item_id(prefix: str, request_id: str, index: int) -> str:
     """Return the id of an output item. It follows from its place, so that a resume repeats it."""
-    digest = hashlib.sha256(f"{request_id}:{index}".encode()).hexdigest()
-    return f"{prefix}_{digest[:16]}"
+    return f"{prefix}_{item_family(request_id)}{index:03x}"
+
+
+def item_family(request_id: str) -> str:
+    """Return what the ids of all items of a response have in common."""
+    return hashlib.sha256(request_id.encode()).hexdigest()[:_FAMILY_DIGITS]
+
+
+def read_family(name: str) -> str:
+    """Return the family of an item's id."""
+    return name.rpartition("_")[2][:_FAMILY_DIGITS]
 
 
 def make_item(parsed: ParsedResponse, index: int, block: Block, status: ItemStatus) -> Item:

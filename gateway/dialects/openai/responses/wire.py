@@ -101,6 +101,12 @@ class CompactionItem(msgspec.Struct):
     encrypted_content: str
 
 
+class ReferenceItem(msgspec.Struct):
+    """An item of an earlier answer, by its id."""
+
+    id: str
+
+
 class FunctionTool(msgspec.Struct):
     """A function the model may call."""
 
