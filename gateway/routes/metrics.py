@@ -73,11 +73,11 @@ def sum_up(workers: Iterable[Worker]) -> Load:
     return load
 
 
-def counter(name: str, text: str, value: float | Mapping[str, int]) -> str:
+def counter(name: str, text: str, value: float | str | Mapping[str, int]) -> str:
     """Return the lines of a counter, an empty one after them.
 
     Args:
-        value: one number, or one for each label, e.g. `{reason="lru"}`.
+        value: one number, or its text, or one for each label, e.g. `{reason="lru"}`.
     """
     values = value if isinstance(value, Mapping) else {"": value}
     samples = "".join(f"{name}{label} {number}\n" for label, number in values.items())
@@ -245,8 +245,8 @@ def _list_llama(metrics: Metrics, load: Load) -> list[str]:
     ]
 
 
-def _seconds(duration_ms: float) -> float:
-    return round(duration_ms / 1000, 3)
+def _seconds(duration_ms: float) -> str:
+    return f"{duration_ms / 1000:.3f}"
 
 
 def _per_second(tokens: int, duration_ms: float) -> float:

@@ -853,6 +853,7 @@ class Accepted(_message.Message):
     PROMPT_FIELD_NUMBER: _builtins.int
     SAMPLING_FIELD_NUMBER: _builtins.int
     WANTED_TOKENS_FIELD_NUMBER: _builtins.int
+    WITHOUT_CACHE_FIELD_NUMBER: _builtins.int
     prompt_tokens: _builtins.int
     max_tokens: _builtins.int
     """Completion tokens this request may sample, clamped to the context."""
@@ -864,6 +865,8 @@ class Accepted(_message.Message):
     """The completion tokens asked for, by the request or the worker's default;
     -1 for no limit.
     """
+    without_cache: _builtins.bool
+    """The worker keeps no prompt cache at all."""
     @_builtins.property
     def sampling(self) -> Global___Sampling:
         """The sampling settings in force: the request's own, else the worker's."""
@@ -877,10 +880,11 @@ class Accepted(_message.Message):
         prompt: _builtins.str = ...,
         sampling: Global___Sampling | None = ...,
         wanted_tokens: _builtins.int = ...,
+        without_cache: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["sampling", b"sampling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_tokens", b"max_tokens", "prompt", b"prompt", "prompt_tokens", b"prompt_tokens", "sampling", b"sampling", "step", b"step", "wanted_tokens", b"wanted_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_tokens", b"max_tokens", "prompt", b"prompt", "prompt_tokens", b"prompt_tokens", "sampling", b"sampling", "step", b"step", "wanted_tokens", b"wanted_tokens", "without_cache", b"without_cache"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -300,6 +300,7 @@ def _take_in(ready: Ready, request: pb.GenerateRequest) -> tuple[Sequence, pb.Ac
         max_tokens=sequence.max_tokens,
         sampling=sequence.request.sampling,
         wanted_tokens=ready.intake.wanted_tokens(request),
+        without_cache=ready.cache is None,
     )
     if request.WhichOneof("prompt") not in ("chat", "text"):
         accepted.prompt = ready.model.vocabulary.decode(sequence.prompt)

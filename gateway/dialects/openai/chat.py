@@ -94,7 +94,7 @@ def body(parsed: Parsed, model: str, completion: Completion) -> bytes:
         "model": model,
         "system_fingerprint": None,
         "choices": [choice],
-        "usage": chunk.usage(completion.finished.usage),
+        "usage": chunk.usage(completion.finished.usage, completion.accepted),
     }
     return orjson.dumps(answer)
 

@@ -36,14 +36,15 @@ def finish_reason(reason: pb.Finished.Reason.ValueType, *, called: bool) -> str:
     return _REASONS.get(reason, "tool_calls" if called else "stop")
 
 
-def usage(counts: common.Usage) -> dict[str, Any]:
-    """Return the `usage` object."""
+def usage(counts: common.Usage, accepted: pb.Accepted) -> dict[str, Any]:
+    """Return the `usage` object. A server without a prompt cache has nothing to say of one."""
     fields: dict[str, Any] = {
         "prompt_tokens": counts.prompt_tokens,
         "completion_tokens": counts.completion_tokens,
         "total_tokens": counts.prompt_tokens + counts.completion_tokens,
-        "prompt_tokens_details": {"cached_tokens": counts.cached_tokens},
     }
+    if not accepted.without_cache:
+        fields["prompt_tokens_details"] = {"cached_tokens": counts.cached_tokens}
     if counts.reasoning_tokens:
         fields["completion_tokens_details"] = {"reasoning_tokens": counts.reasoning_tokens}
     return fields
@@ -61,9 +62,9 @@ def begin_chunk(parsed: Parsed, model: str, kind: str) -> bytes:
     return b"data: " + orjson.dumps(head)[:-1]
 
 
-def usage_chunk(head: bytes, finished: pb.Finished) -> bytes:
+def usage_chunk(head: bytes, finished: pb.Finished, accepted: pb.Accepted) -> bytes:
     """Return the event that tells the usage; it has no choices."""
-    counts = orjson.dumps(usage(finished.usage))
+    counts = orjson.dumps(usage(finished.usage, accepted))
     return b"".join((head, b',"choices":[],"usage":', counts, b"}\n\n"))
 
 
@@ -97,6 +98,7 @@ class ChatStream:
         self._content = self._delta + b'{"content":'
         self._reasoning_names = reasoning_names(parsed.policy)
         self._include_usage = parsed.include_usage
+        self._accepted = pb.Accepted()
         self._kind = _ANSWER
         self._calls = 0
         self._has_content = False
@@ -105,6 +107,7 @@ class ChatStream:
     def feed(self, item: Item) -> bytes:
         """Return the bytes an item gives."""
         if isinstance(item, pb.Accepted):
+            self._accepted = item
             return self._chunk(b'{"role":"assistant"}')
         match item.WhichOneof("event"):
             case "delta":
@@ -158,7 +161,7 @@ class ChatStream:
         reason = finish_reason(finished.reason, called=self._calls > 0).encode()
         parts = [self._delta, delta, b',"finish_reason":"', reason, b'","logprobs":null}]}\n\n']
         if self._include_usage:
-            parts.append(usage_chunk(self._head, finished))
+            parts.append(usage_chunk(self._head, finished, self._accepted))
         return b"".join([*parts, DONE])
 
     def _feed_failed(self, failed: pb.Failed) -> bytes:

@@ -91,7 +91,7 @@ def body(parsed: Parsed, model: str, completion: Completion) -> bytes:
         "model": model,
         "system_fingerprint": None,
         "choices": [choice],
-        "usage": chunk.usage(completion.finished.usage),
+        "usage": chunk.usage(completion.finished.usage, completion.accepted),
     }
     return orjson.dumps(answer)
 
@@ -114,11 +114,13 @@ class CompletionStream:
         self._head = chunk.begin_chunk(parsed, model, _OBJECT)
         self._choice = self._head + b',"choices":[{"index":0,"text":'
         self._include_usage = parsed.include_usage
+        self._accepted = pb.Accepted()
         self._table = LogprobTable()
 
     def feed(self, item: Item) -> bytes:
         """Return the bytes an item gives."""
         if isinstance(item, pb.Accepted):
+            self._accepted = item
             return b""
         match item.WhichOneof("event"):
             case "delta":
@@ -140,5 +142,7 @@ class CompletionStream:
     def _feed_finished(self, finished: pb.Finished) -> bytes:
         reason = chunk.finish_reason(finished.reason, called=False).encode()
         end = b'"","delta":{},"finish_reason":"%b","logprobs":null}]}\n\n' % reason
-        usage = chunk.usage_chunk(self._head, finished) if self._include_usage else b""
-        return b"".join((self._choice, end, usage, chunk.DONE))
+        parts = [self._choice, end]
+        if self._include_usage:
+            parts.append(chunk.usage_chunk(self._head, finished, self._accepted))
+        return b"".join([*parts, chunk.DONE])
