@@ -16,6 +16,7 @@ from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 from shared.settings import TextSettings
 from workers.text import channel
+from workers.text.exactness import InexactError
 from workers.text.grammar import GrammarCompiler
 from workers.text.guide import UNLIMITED, Guide
 from workers.text.model import TextModel
@@ -107,7 +108,8 @@ class AnswerMaker:
         choice = request.chat.tool_choice
         if not request.chat.tools or choice.mode == pb.ToolChoice.MODE_NONE:
             return None
-        if self._settings.skip_chat_parsing:
+        # What follows a schema is content, even if it looks like a call.
+        if self._settings.skip_chat_parsing or request.grammar.HasField("json_schema"):
             return None
         if len(request.chat.tools) > _MAX_TOOLS:
             count = len(request.chat.tools)
@@ -128,16 +130,17 @@ class AnswerMaker:
         if not must_call or self._format.wrapper is None:
             return None
         choice = request.chat.tool_choice
-        grammar = force(
-            self._format.wrapper,
-            _schemas(request.chat),
-            choice.name if choice.mode == pb.ToolChoice.MODE_NAMED else None,
-            self._model.vocabulary.control_names,
-            lone=_calls_once(request.chat),
-        )
         try:
-            return self._grammars.compile(grammar)
-        except ServiceError as refusal:
+            return self._grammars.compile(
+                force(
+                    self._format.wrapper,
+                    _schemas(request.chat),
+                    choice.name if choice.mode == pb.ToolChoice.MODE_NAMED else None,
+                    self._model.vocabulary.control_names,
+                    lone=_calls_once(request.chat),
+                )
+            )
+        except (ServiceError, InexactError) as refusal:
             # A tool's schema that can't be enforced: the instruction in the prompt must do.
             log.warning("%s: tool_choice is not enforced: %s", request.request_id, refusal)
             return None

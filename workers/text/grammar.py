@@ -22,15 +22,13 @@ from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask_par
 
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
+from workers.text.exactness import JSON_STYLE, InexactError, make_exact
 from workers.text.guide import Guide
 
 # Sources: the reference's limits on a grammar (100,000 symbols, 50,000 lexer states); the fuel
 # limits are llguidance's own defaults, about 20 ms of work.
 _LIMITS = {"max_grammar_size": 100_000, "max_lexer_states": 50_000, "verbose_errors": False}
 _MAX_COMPILED = 64
-# White space inside JSON is one optional space after a comma or a colon. With none fixed, a weak
-# model can write line breaks for ever, and every answer would still be valid so far.
-_JSON_STYLE = {"whitespace_flexible": False, "item_separator": ", ?", "key_separator": ": ?"}
 # Set last, so that a schema's own "x-guidance" can't turn an unknown keyword into an ignored one.
 _JSON_STRICT = {"lenient": False, "coerce_one_of": False}
 # Schemas that are no objects, which llguidance does not take options for.
@@ -85,9 +83,7 @@ class GrammarCompiler:
         kind = source.WhichOneof("source")
         text = getattr(source, kind)
         if kind == "json_schema":
-            style = json.dumps(_JSON_STYLE | _JSON_STRICT)
-            text = _PLAIN.get(text, text)
-            grammar = LLMatcher.grammar_from_json_schema(text, overrides=json.loads(style))
+            grammar = _read_schema(source)
         elif kind == "regex":
             grammar = LLMatcher.grammar_from_regex(text)
         else:
@@ -101,6 +97,29 @@ class GrammarCompiler:
         if matcher.is_error():
             raise _refusal(matcher.get_error(), source)
         return matcher
+
+
+def _read_schema(source: pb.Grammar) -> str:
+    try:
+        schema = make_exact(json.loads(source.json_schema), source.path, compiles)
+        text = json.dumps(schema)
+        options: Any = JSON_STYLE | _JSON_STRICT
+        return LLMatcher.grammar_from_json_schema(_PLAIN.get(text, text), overrides=options)
+    except InexactError as fault:
+        raise _keyword_refusal(fault.keyword, fault.path, source) from fault
+    # Numbers past a double's range, half a surrogate pair.
+    except ValueError as failure:
+        raise _schema_refusal("the schema can't be compiled", source.path, source) from failure
+
+
+def compiles(schema: dict[str, Any]) -> bool:
+    """Return whether the engine takes a schema."""
+    try:
+        text = json.dumps({**schema, "x-guidance": _JSON_STRICT})
+        grammar = LLMatcher.grammar_from_json_schema(text)
+    except ValueError:
+        return False
+    return not LLMatcher.validate_grammar(grammar, limits=LLParserLimits(**_LIMITS))
 
 
 def _read_lark(kind: str, text: str) -> str:
@@ -118,16 +137,22 @@ def _refusal(reason: str, source: pb.Grammar) -> ServiceError:
     if not source.HasField("json_schema"):
         return ServiceError("invalid_request", "The grammar can't be compiled.", "grammar")
     keyword = _find_keyword(reason)
-    beginning = f"invalid JSON schema for {source.field}: "
     if keyword is None:
         verb = "satisfied" if "nsatisfiable" in reason else "compiled"
-        why = f"{beginning}the schema can't be {verb}"
-        return ServiceError("invalid_request", why, source.path)
+        return _schema_refusal(f"the schema can't be {verb}", source.path, source)
     places = list(_places(json.loads(source.json_schema), keyword, source.path))
-    guilty = (path for path, value in places if _fails({keyword: value}))
+    guilty = (path for path, value in places if not compiles({keyword: value}))
     path = next(guilty, places[0][0] if places else source.path)
-    why = f"{beginning}'{keyword}' can't be enforced as it is used here"
-    return ServiceError("invalid_request", why, path)
+    return _keyword_refusal(keyword, path, source)
+
+
+def _keyword_refusal(keyword: str, path: str, source: pb.Grammar) -> ServiceError:
+    return _schema_refusal(f"'{keyword}' can't be enforced as it is used here", path, source)
+
+
+def _schema_refusal(sentence: str, path: str, source: pb.Grammar) -> ServiceError:
+    message = f"invalid JSON schema for {source.field}: {sentence}"
+    return ServiceError("invalid_request", message, path)
 
 
 # What llguidance says, and the keyword it means.
@@ -161,12 +186,6 @@ def _places(schema: Any, keyword: str, path: str) -> Iterator[tuple[str, Any]]:
             yield from _places(value, keyword, f"{path}[{index}]")
 
 
-def _fails(schema: dict[str, Any]) -> bool:
-    """Return whether a schema of one keyword can't be compiled."""
-    grammar = LLMatcher.grammar_from_json_schema({**schema, "x-guidance": _JSON_STRICT})
-    return bool(LLMatcher.validate_grammar(grammar, limits=LLParserLimits(**_LIMITS)))
-
-
 def guide_logits(logits: mx.array, guides: Sequence[Guide | None]) -> mx.array:
     """Return logits in which every guided row has only what its guide lets it sample.
 
@@ -174,7 +193,11 @@ def guide_logits(logits: mx.array, guides: Sequence[Guide | None]) -> mx.array:
         logits: [rows, vocabulary].
         guides: one per row, None where nothing guides.
     """
-    forced = {row: guide.forced for row, guide in enumerate(guides) if guide and guide.forced}
+    forced = {
+        row: guide.forced
+        for row, guide in enumerate(guides)
+        if guide is not None and guide.forced is not None
+    }
     matchers = [
         guide.matcher if guide is not None and row not in forced else None
         for row, guide in enumerate(guides)

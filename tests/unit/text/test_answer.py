@@ -270,6 +270,12 @@ def test_a_budget_of_channels_begins_the_answer():
 # ---------------------------------------------------------------- grammars and resuming
 
 
+def test_what_follows_a_schema_is_content_even_if_it_looks_like_a_call():
+    grammar = pb.Grammar(json_schema=json.dumps({"const": CALL}))
+    told = tell(f"</think>{json.dumps(CALL)}", grammar=grammar, tools=["f"])
+    assert (told.content, told.calls) == (json.dumps(CALL), [])
+
+
 def test_a_grammar_begins_behind_the_thoughts_and_ends_the_answer():
     grammar = pb.Grammar(json_schema=json.dumps({"enum": ["yes", "no"]}))
     told = tell('hm "maybe"</think>"yes" and more', grammar=grammar)

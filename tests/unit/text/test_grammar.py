@@ -104,6 +104,13 @@ def test_a_schema_cant_turn_refusals_off(compiler):
         compiler.compile(schema({"x-guidance": {"lenient": True}, "not": {"type": "string"}}))
 
 
+@pytest.mark.parametrize("text", ['{"const":1e400}', '{"const":"\\ud800"}', '{"minLength":-1}'])
+def test_a_schema_the_engine_cant_even_read_is_refused(compiler, text):
+    with pytest.raises(ServiceError, match="the schema can't be compiled") as caught:
+        compiler.compile(pb.Grammar(json_schema=text, path="schema", field="x"))
+    assert caught.value.param == "schema"
+
+
 @pytest.mark.parametrize("grammar", [pb.Grammar(regex="("), pb.Grammar(gbnf="root ::= (")])
 def test_a_broken_grammar_is_refused(compiler, grammar):
     with pytest.raises(ServiceError) as caught:
@@ -220,9 +227,18 @@ def test_a_forced_token_is_the_only_one_left(tokenizer):
     assert np.isfinite(np.array(logits[0])).all()
 
 
+def test_a_forced_token_may_be_the_very_first_of_the_vocabulary():
+    splitter = TagSplitter(Tags("<think>", "</think>"), thinking=True)
+    guide = Guide(splitter, None, 0, lambda _: [0, 5], None)
+    logits = guide_logits(mx.ones((1, VOCAB)), [guide])
+    assert np.flatnonzero(np.isfinite(np.array(logits[0]))).tolist() == [0]
+
+
 # ----------------------------------------------------------------------- forced calls
 
-TOOLS = {"f": POINT, "g": {}}
+# References, as pydantic writes them, begin at the function's own parameters.
+PLACE = {"properties": {"at": {"$ref": "#/$defs/point"}}, "$defs": {"point": POINT}}
+TOOLS = {"f": POINT, "g": {}, "p": PLACE, "q": PLACE}
 
 
 @pytest.mark.parametrize(
@@ -235,6 +251,10 @@ TOOLS = {"f": POINT, "g": {}}
         (HERMES, None, '<tool_call>\n{"name": "h", "arguments": {}}\n</tool_call>', False),
         (HERMES, None, "Sure!", False),
         (NEMO, None, '[TOOL_CALLS][{"name": "g", "arguments": {}}]', True),
+        (NEMO, None, '[TOOL_CALLS][{"name": "g", "arguments": "{}"}]', False),
+        (NEMO, None, '[TOOL_CALLS][{"name": "q", "arguments": {"at": {"x": 1}}}]', True),
+        (NEMO, "p", '[TOOL_CALLS][{"name": "p", "arguments": {"at": {"x": 1}}}]', True),
+        (NEMO, "p", '[TOOL_CALLS][{"name": "p", "arguments": {"at": {"x": "1"}}}]', False),
     ],
 )
 def test_a_forced_choice_allows_calls_of_declared_functions_only(

@@ -1,6 +1,6 @@
 """The grammar of an answer that must be a tool call.
 
-Written in llguidance's dialect of Lark, with a JSON schema for the object in the middle. Pure.
+Written in llguidance's dialect of Lark, with a JSON schema for the object in the middle.
 """
 
 from __future__ import annotations
@@ -8,13 +8,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 from shared.pb import text_pb2 as pb
+from workers.text.exactness import JSON_STYLE, make_exact
+from workers.text.grammar import compiles
 from workers.text.toolcalls.format import Tools, Wrapper
 
 # A model that can't stop calling would otherwise go on to its token limit.
 _MAX_CALLS = 8
-_JSON_STYLE = {"whitespace_flexible": False, "item_separator": ", ?", "key_separator": ": ?"}
 
 
 def force(
@@ -31,10 +33,13 @@ def force(
         lone: one call also where none is named.
         control_names: ids of control tokens by their text; delimiters that are control tokens
             stand in the grammar as those.
+
+    Raises:
+        InexactError: a function's parameters can't be enforced to the letter.
     """
     names = [named] if named is not None else list(tools)
     schema: dict[str, Any] = {"anyOf": [_object(name, tools, wrapper) for name in names]}
-    schema["x-guidance"] = _JSON_STYLE
+    schema["x-guidance"] = JSON_STYLE
     opening = _spell(wrapper.opening, control_names)
     closing = _spell(wrapper.closing, control_names)
     more = "" if lone or named is not None else f"{{0,{_MAX_CALLS - 1}}}"
@@ -48,12 +53,12 @@ def force(
 
 
 def _object(name: str, tools: Tools, wrapper: Wrapper) -> dict[str, Any]:
+    # Under an address of their own: their references begin at their own root.
+    address = {"$id": f"tool:{quote(name)}"}
+    parameters = {"type": "object"} | address | make_exact(tools.get(name, {}), name, compiles)
     return {
         "type": "object",
-        "properties": {
-            "name": {"const": name},
-            wrapper.arguments_key: tools.get(name) or {"type": "object"},
-        },
+        "properties": {"name": {"const": name}, wrapper.arguments_key: parameters},
         "required": ["name", wrapper.arguments_key],
         "additionalProperties": False,
     }

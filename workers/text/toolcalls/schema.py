@@ -67,13 +67,13 @@ def _flatten(schema: Any, root: Mapping[str, Any]) -> Iterator[Mapping[str, Any]
         seen.add(id(schema))
         yield schema
         if isinstance(schema.get("$ref"), str):
-            waiting.append(_resolve(schema["$ref"], root))
+            waiting.append(resolve(schema["$ref"], root))
         for word in ("anyOf", "oneOf", "allOf"):
             parts = schema.get(word)
             waiting.extend(parts if isinstance(parts, list) else ())
 
 
-def _resolve(reference: str, root: Mapping[str, Any]) -> Any:
+def resolve(reference: str, root: Mapping[str, Any]) -> Any:
     """Return what a reference within the same document names; None if there is no such thing."""
     place: Any = root
     for step in reference.removeprefix("#").split("/")[1:]:

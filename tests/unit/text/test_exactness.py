@@ -1,0 +1,123 @@
+"""Schemas that the grammar engine alone would not follow to the letter."""
+
+from __future__ import annotations
+
+import functools
+import json
+
+import pytest
+from llguidance import LLMatcher, LLTokenizer
+
+from workers.text.exactness import JSON_STYLE, InexactError, make_exact
+from workers.text.grammar import compiles
+
+OPEN = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+CAT, DOG = (
+    {
+        "type": "object",
+        "properties": {"kind": {"const": kind}, "next": {"$ref": "#/$defs/pet"}},
+        "required": ["kind"],
+        "additionalProperties": False,
+    }
+    for kind in ("cat", "dog")
+)
+PETS = {
+    "$ref": "#/$defs/pet",
+    "$defs": {
+        "cat": CAT,
+        "dog": DOG,
+        "pet": {"oneOf": [{"$ref": "#/$defs/cat"}, {"$ref": "#/$defs/dog"}, {"type": "null"}]},
+    },
+}
+DATE = {"type": "string", "format": "date"}
+
+
+@functools.cache
+def byte_tokenizer():
+    return LLTokenizer("byte")
+
+
+def accepts(schema, text):
+    exact = json.dumps(make_exact(schema, "schema", compiles))
+    grammar = LLMatcher.grammar_from_json_schema(exact, overrides=JSON_STYLE)
+    matcher = LLMatcher(byte_tokenizer(), grammar, log_level=0)
+    assert not matcher.is_error()
+    ids = list(text.encode())
+    return matcher.try_consume_tokens(ids) == len(ids) and matcher.is_accepting()
+
+
+def string(pattern):
+    return {"type": "string", "pattern": pattern}
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "bad"),
+    [
+        (OPEN, '{"a":1, "b\\n":2}', '{"a":1, "\\u0061":"x"}'),
+        ({"type": "string"}, '"é"', '"\\ud800"'),
+        (string('^[^"]+$'), '"a\\\\b\\n"', '"a\\"b"'),
+        (string(r"^[^\\]+$"), '"a\\"b\\n"', '"a\\\\b"'),
+        (string(r"^[^-\"a]$"), '"b"', '"-"'),
+        (string(r"^[\x00-\x1f]$"), '"\\n"', '"\\""'),
+        (string("^[\0-!]$"), '"!"', '"\\\\"'),
+        (string(r"^\[[^\]]$"), '"[x"', '"[]"'),
+        (
+            {"type": "object", "patternProperties": {'^[^"]$': {}}, "additionalProperties": False},
+            '{"b":1}',
+            '{"\\"":1}',
+        ),
+        ({"type": "number", "exclusiveMinimum": 0, "maximum": 0.5}, "0.1", "0"),
+        ({"type": "number", "minimum": -1.5, "exclusiveMaximum": -1}, "-1.2", "-1"),
+        ({"allOf": [{"exclusiveMinimum": 2}, {"type": "number", "maximum": 2.5}]}, "2.01", "2"),
+        ({"type": "integer", "exclusiveMinimum": 0, "maximum": 1.5}, "1", "0"),
+        (DATE, '"2024-02-29"', '"2023-02-29"'),
+        (DATE, '"2000-02-29"', '"1900-02-29"'),
+        ({**DATE, "format": "date-time"}, '"2023-03-29T10:00:00Z"', '"2023-02-29T10:00:00Z"'),
+        (PETS, '{"kind":"cat","next":{"kind":"dog","next":null}}', '{"kind":"cow"}'),
+        ({"type": "object", "minProperties": 1}, '{"b":1}', "{}"),
+    ],
+)
+def test_what_a_schema_forbids_is_not_let_through(schema, good, bad):
+    assert accepts(schema, good)
+    assert not accepts(schema, bad)
+
+
+@pytest.mark.parametrize(
+    ("keyword", "schema"),
+    [
+        ("minProperties", {"type": "object", "minProperties": 2}),
+        ("minProperties", {**OPEN, "minProperties": 3}),
+        ("minimum", {"minimum": 2**53 + 1}),
+        ("pattern", string("^[[a]b]$")),
+        ("pattern", string("^[a&&b]$")),
+        ("pattern", string("^[]a]$")),
+        ("patternProperties", {"patternProperties": {"[+--]": {}}}),
+    ],
+)
+def test_what_cant_be_mended_is_refused_by_its_name(keyword, schema):
+    with pytest.raises(InexactError) as caught:
+        make_exact({"properties": {"x": schema}}, "schema", compiles)
+    assert caught.value.path == f"schema.properties.x.{keyword}"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"const": {"pattern": "[[", "minProperties": 9}, "title": "[]"},
+        {"properties": {"pattern": {"type": "string"}, "minProperties": {"type": "integer"}}},
+        {"type": "object", "required": ["a", "b"], "minProperties": 3},
+        {"oneOf": [{"$ref": "#/$defs/nowhere"}, {"type": "null"}]},
+        {"oneOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"$ref": "#/$defs/a"}}},
+        {"exclusiveMinimum": True, "allOf": 5, "oneOf": [True, {}]},
+        {"type": "string", "pattern": r"^\[\^[a-z]\\$"},
+        True,
+    ],
+)
+def test_what_the_engine_follows_or_refuses_itself_is_left_alone(schema):
+    assert make_exact(schema, "schema", compiles) == schema
+
+
+def test_two_branches_that_share_a_value_stay_apart_for_the_engine_to_refuse():
+    loose = {"type": "object", "properties": {"kind": {"type": "string"}}}
+    schema = {"oneOf": [{"$ref": "#/$defs/cat"}, loose], "$defs": PETS["$defs"]}
+    assert "oneOf" in make_exact(schema, "schema", compiles)
