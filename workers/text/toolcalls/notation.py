@@ -17,10 +17,9 @@ from workers.text.toolcalls.literal import (
     MalformedError,
     Reader,
     array_of,
-    backslash_quote,
     object_of,
-    verbatim_quote,
 )
+from workers.text.toolcalls.quote import backslash_quote, verbatim_quote
 from workers.text.toolcalls.quoted_block import QuotedBlockParser
 from workers.text.toolcalls.schema import Schema
 
