@@ -23,15 +23,16 @@ async def client(odd, request):
 async def test_requests_are_served_one_at_a_time_and_all_alike(client):
     prompts = [make_prompt(number) for number in range(4)]
     alone = [await client.ask(prompt, cache_prompt=False) for prompt in prompts]
+    holder = asyncio.create_task(client.ask_stream(make_prompt(9), max_tokens=300))
     tasks = [asyncio.create_task(client.ask_stream(p, cache_prompt=False)) for p in prompts]
-    states = []
-    while not all(task.done() for task in tasks):
-        states.append(await client.slots())
-        await asyncio.sleep(0.01)
-    assert_same([await task for task in tasks], alone)
     # One slot, and what waits for it.
-    assert {tuple(each[1:]) for each in states} >= {("queued",) * 3}
-    assert {state for each in states for state in each[1:]} == {"queued"}
+    await until(lambda: has_slots(client, "decoding", *["queued"] * 4))
+    assert_same(await asyncio.gather(*tasks), alone)
+    await holder
+
+
+async def has_slots(client, *states):
+    return await client.slots() == list(states)
 
 
 async def test_a_kept_prompt_gives_the_same_text_again(client):
