@@ -19,6 +19,8 @@ from typing import Final
 
 import mlx.core as mx
 
+from shared.pb import worker_pb2
+
 # Freed buffers kept for reuse. Beyond a few hundred MB they gain nothing and look like a leak.
 _POOL_BYTES = 512 * 1024 * 1024
 # A worker that has had nothing to do for this long gives back what it keeps for reuse. Sooner, and
@@ -111,6 +113,16 @@ def release_memory() -> None:
     mx.clear_cache()
     if sys.platform == "linux":
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def read_memory() -> worker_pb2.Memory:
+    """Return what this process and its allocator hold now."""
+    return worker_pb2.Memory(
+        rss_bytes=rss_bytes(),
+        active_bytes=mx.get_active_memory(),
+        pooled_bytes=mx.get_cache_memory(),
+        peak_bytes=mx.get_peak_memory(),
+    )
 
 
 def rss_bytes() -> int:

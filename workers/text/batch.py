@@ -1,7 +1,8 @@
 """The rows that decode together, over mlx-lm's cache classes.
 
 Owns the arrays: the batch's cache, the tokens in flight, prefill of single rows, and rows coming
-and going. Knows nothing of requests waiting or of text. Everything runs on the engine thread.
+and going. Which token a row gets is draw.py's; requests that wait and text are others'. Everything
+runs on the engine thread.
 
 A step has three parts, so that the processor is never idle while Python works: `build` makes the
 graph of the next forward pass while the last one computes, `collect` waits for its tokens, and
@@ -17,29 +18,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence as Rows
-from dataclasses import dataclass
 from typing import Any
 
 import mlx.core as mx
 from mlx.utils import tree_map
 from mlx_lm.models.cache import BatchKVCache
 
-from shared.pb import text_pb2 as pb
-from workers.text import penalty, plain_cache
-from workers.text.grammar import guide_logits
+from workers.text import draw, plain_cache
+from workers.text.draw import Drawer, Sampled
 from workers.text.logprob import Logprob
 from workers.text.model import TextModel
-from workers.text.sampling import Sampler, remaining
 from workers.text.sequence import Sequence
-
-
-@dataclass(frozen=True)
-class Sampled:
-    """One token of one sequence."""
-
-    sequence: Sequence
-    token: int
-    info: pb.TokenInfo | None
 
 
 class Batch:
@@ -56,7 +45,7 @@ class Batch:
         self._tokens: mx.array | None = None
         self._logprob: Logprob | None = None
         self._logits: mx.array | None = None
-        self._sampler: Sampler | None = None
+        self._drawer: Drawer | None = None
         # Leading rows whose token in flight has not been returned; rows that joined since bring
         # a token that has.
         self._due = 0
@@ -77,11 +66,11 @@ class Batch:
         """Wait for the oldest tokens in flight and return them, one per row that was launched."""
         if self._earlier is not None:
             (rows, tokens), self._earlier = self._earlier, None
-            return _sampled(rows, tokens, None) if rows else []
+            return draw.read(rows, tokens, None) if rows else []
         if not self._due:
             return []
         assert self._tokens is not None
-        sampled = _sampled(self.rows[: self._due], self._tokens, self._logprob)
+        sampled = draw.read(self.rows[: self._due], self._tokens, self._logprob)
         self._due, self._logprob = 0, None
         return sampled
 
@@ -92,7 +81,7 @@ class Batch:
 
     def launch_ahead(self) -> bool:
         """Launch before `collect`, if that can be; return whether it was done."""
-        if not self.rows or any(map(_looks_back, self.rows)):
+        if not self.rows or any(map(draw.looks_back, self.rows)):
             return False
         assert self._tokens is not None
         earlier = self.rows[: self._due], self._tokens
@@ -106,50 +95,11 @@ class Batch:
             return
         self.build()
         assert self._logits is not None
-        self._tokens, self._logprob = self._sample(self._logits, self.rows, self._row_sampler())
+        if self._drawer is None:
+            self._drawer = Drawer(self._model, self.rows)
+        self._tokens, self._logprob = self._drawer.draw(self._logits, self._due)
         self._logits, self._due = None, len(self.rows)
         mx.async_eval(self._tokens, *(self._logprob.arrays if self._logprob else ()))
-
-    def _row_sampler(self) -> Sampler:
-        if self._sampler is None:
-            self._sampler = self._make_sampler(self.rows)
-        return self._sampler
-
-    def _make_sampler(self, rows: Rows[Sequence]) -> Sampler:
-        rules = [row.sampling for row in rows]
-        seeds = [row.request.sampling.seed for row in rows]
-        return Sampler(rules, seeds, self._model.vocab_tokens, self._model.keep_ids)
-
-    def _sample(
-        self, logits: mx.array, rows: Rows[Sequence], sampler: Sampler
-    ) -> tuple[mx.array, Logprob | None]:
-        if any(row.penalty.active for row in rows):
-            contexts = [row.feed if row.penalty.active else () for row in rows]
-            logits = penalty.apply(logits, [row.penalty for row in rows], contexts)
-        guides = [row.guide for row in rows]
-        if any(guide is not None for guide in guides):
-            logits = guide_logits(logits, guides)
-        tokens = sampler.sample(logits, self._positions(rows))
-        wanted = [row.logprobs for row in rows]
-        return tokens, Logprob.of(self._shown(logits, rows), tokens, wanted)
-
-    def _positions(self, rows: Rows[Sequence]) -> list[int]:
-        """Return which token of its completion each row gets."""
-        due = self._due if rows is self.rows else 0
-        return [len(row.ids) + (index < due) for index, row in enumerate(rows)]
-
-    def _shown(self, logits: mx.array, rows: Rows[Sequence]) -> mx.array:
-        """Return the logits whose probabilities are told: what was drawn from, where so asked."""
-        if not any(row.request.logprobs.post_sampling for row in rows):
-            return logits
-        parts = []
-        for index, row in enumerate(rows):
-            part = logits[index : index + 1].astype(mx.float32)
-            if row.request.logprobs.post_sampling:
-                seed, keep_ids = row.request.sampling.seed, self._model.keep_ids
-                part = remaining(row.sampling, seed, len(row.ids), part, keep_ids)
-            parts.append(part)
-        return mx.concatenate(parts)
 
     # --------------------------------------------------------------- prefill
 
@@ -191,14 +141,14 @@ class Batch:
     def _begin(self, sequence: Sequence, logits: mx.array) -> None:
         """Sample a sequence's first token, and start computing it."""
         assert sequence.cache is not None
-        sampler = self._make_sampler([sequence])
-        sequence.pending, sequence.pending_logprob = self._sample(logits, [sequence], sampler)
+        drawer = Drawer(self._model, [sequence])
+        sequence.pending, sequence.pending_logprob = drawer.draw(logits)
         mx.async_eval(sequence.pending, [cache.state for cache in sequence.cache])
 
     def first(self, sequence: Sequence) -> Sampled:
         """Wait for the token that `prefill` began to compute."""
         assert sequence.pending is not None
-        return _sampled([sequence], sequence.pending, sequence.pending_logprob)[0]
+        return draw.read([sequence], sequence.pending, sequence.pending_logprob)[0]
 
     # ------------------------------------------------------- rows come and go
 
@@ -213,7 +163,7 @@ class Batch:
         for sequence in sequences:
             self.rows.append(sequence)
             sequence.cache = sequence.pending = sequence.pending_logprob = None
-        self._sampler = None
+        self._drawer = None
 
     def _add_caches(self, caches: Rows[list[Any]]) -> None:
         if not self.rows:
@@ -272,7 +222,7 @@ class Batch:
             for part in self._cache:
                 part.filter(keep)
         self.rows = [self.rows[index] for index in keep]
-        self._sampler = None
+        self._drawer = None
         self._due = sum(index < self._due for index in keep)
         if not keep:
             self._cache, self._tokens, self._logits = [], None, None
@@ -289,11 +239,6 @@ class Batch:
         return sum(part.nbytes for part in self._cache)
 
 
-def _looks_back(row: Sequence) -> bool:
-    """Return whether a row's next token depends on its last, or comes with its probability."""
-    return row.penalty.active or row.guide is not None or row.logprobs is not None
-
-
 def _joined(mine: Any, others: Rows[Any]) -> Any:
     """Return one layer's cache with the rows of others behind its own."""
     if plain_cache.is_plain(mine):
@@ -305,10 +250,3 @@ def _joined(mine: Any, others: Rows[Any]) -> Any:
 
 def _compact(leaf: Any) -> Any:
     return mx.contiguous(leaf) if isinstance(leaf, mx.array) else leaf
-
-
-def _sampled(rows: Rows[Sequence], tokens: mx.array, logprob: Logprob | None) -> list[Sampled]:
-    """Wait for tokens and return them with their log-probabilities."""
-    ids = tokens.tolist()
-    infos = logprob.read(ids[: len(rows)]) if logprob else [None] * len(rows)
-    return [Sampled(row, ids[i], infos[i]) for i, row in enumerate(rows)]

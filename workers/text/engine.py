@@ -12,26 +12,24 @@ import logging
 import queue
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from shared.errors import ServiceError
-from shared.pb import text_pb2 as pb
 from shared.pb import worker_pb2
 from workers import runtime
-from workers.text.batch import Batch, Sampled
+from workers.text.batch import Batch
 from workers.text.command import Call, Cancel, Command, Stop, Submit
+from workers.text.draw import Sampled
 from workers.text.model import TextModel
 from workers.text.pace import Pace
 from workers.text.reuse import Reuse
+from workers.text.roster import Frames, Roster
 from workers.text.scheduler import Scheduler
 from workers.text.sequence import Sequence
 
 log = logging.getLogger(__name__)
 
-Frames = dict[str, list[pb.SequenceFrame]]
 # While steps are short, text is worked out after the next step has been launched, so that the
 # processor does not wait for Python. Launching a long step can block for most of it (the CPU
 # backend's queue is short), and then the text of the last one must not wait behind it.
@@ -81,7 +79,6 @@ class Engine:
         self._load = load
         self._listener = listener
         self._commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
-        self._sequences: dict[tuple[str, int], Sequence] = {}
         self._loaded = False
         self._alive_s = time.monotonic()
         self._pace = Pace()
@@ -91,6 +88,7 @@ class Engine:
         self.step = 0
         self.kv_bytes = 0
         self.counters = worker_pb2.Counters()
+        self._roster = Roster(self.counters)
         self.thread = threading.Thread(target=self._run, name="engine", daemon=True)
 
     # ------------------------------------------------------ from other threads
@@ -98,6 +96,10 @@ class Engine:
     def put(self, command: Command) -> None:
         """Hand a command to the engine; it is looked at between two steps."""
         self._commands.put(command)
+
+    def stop(self) -> None:
+        """End the thread after the step that runs."""
+        self._commands.put(Stop())
 
     def step_age_s(self) -> float | None:
         """Return the seconds since the engine last did something; None while loading."""
@@ -124,7 +126,8 @@ class Engine:
             failure = caught
             if self._loaded:
                 log.exception("step %d failed", self.step + 1)
-                self._fail_all()
+                self._roster.fail_all()
+                self._emit()
         self._listener.ended(failure)
 
     def _start(self) -> None:
@@ -184,7 +187,7 @@ class Engine:
                 return False
             self._obey(command)
             idle = False
-        self._expire()
+        self._roster.expire(time.monotonic())
         return True
 
     def _is_cold(self) -> bool:
@@ -196,26 +199,10 @@ class Engine:
             command.done(command.work())
             return
         if isinstance(command, Submit):
-            request = command.sequence.request
-            place = request.gateway_id, request.key
-            if place in self._sequences:
-                # The gateway has given up on its last attempt.
-                self._sequences[place].cancel()
-            self._sequences[place] = command.sequence
+            self._roster.enter(command.sequence)
             self._scheduler.waiting.append(command.sequence)
             return
-        for (gateway_id, key), sequence in self._sequences.items():
-            wanted = gateway_id == command.gateway_id and command.key in (None, key)
-            if wanted and not sequence.ended:
-                self.counters.cancelled += 1
-                sequence.cancel()
-
-    def _expire(self) -> None:
-        now = time.monotonic()
-        for sequence in self._sequences.values():
-            if now > sequence.deadline_s and not sequence.ended:
-                sequence.fail(ServiceError("timeout", "The request took too long."))
-                self.counters.failed += 1
+        self._roster.cancel(command.gateway_id, command.key)
 
     def _retire(self) -> None:
         """Let go of every sequence that has ended, and fill the slots."""
@@ -292,17 +279,8 @@ class Engine:
         self.counters.preemptions += 1
 
     def _emit(self) -> None:
-        """Turn tokens into events and publish them, one list of frames per gateway."""
-        frames: Frames = defaultdict(list)
-        for place, sequence in list(self._sequences.items()):
-            sequence.read()
-            frame = sequence.take_frame()
-            if frame is not None:
-                frames[place[0]].append(frame)
-            if sequence.ended:
-                del self._sequences[place]
-                self.counters.sequences_completed += sequence.completed
-        if frames:
+        """Turn tokens into events and publish them."""
+        if frames := self._roster.take_frames():
             self._listener.publish(self.step, frames)
 
     def _rest(self) -> None:
@@ -321,11 +299,3 @@ class Engine:
             self._worked_s = self._alive_s
         else:
             self._pace.pause()
-
-    def _fail_all(self) -> None:
-        error = ServiceError("engine_failed", "The model failed while it was computing.")
-        for sequence in self._sequences.values():
-            if not sequence.ended:
-                sequence.fail(error)
-                self.counters.failed += 1
-        self._emit()

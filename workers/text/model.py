@@ -1,16 +1,15 @@
 """The loaded model: weights, tokenizer, and what both say about themselves.
 
-Owns loading a checkpoint through mlx-lm, the forward pass, and the model card. Loaded
-and run on the engine thread; the tokenizer side is used by the render thread.
+Owns loading a checkpoint through mlx-lm, and the forward pass; the card that tells of it is
+ready.py's. Loaded and run on the engine thread; the tokenizer side is used by the render thread.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,10 +19,9 @@ import mlx.core as mx
 from mlx import nn
 from mlx.utils import tree_flatten
 from mlx_lm.models.cache import KVCache, make_prompt_cache
-from mlx_lm.utils import get_total_parameters, load_model, load_tokenizer
+from mlx_lm.utils import load_model, load_tokenizer
 
 from shared.lifecycle import PermanentError
-from shared.pb import worker_pb2
 from shared.settings import TextSettings
 from workers import runtime
 from workers.text.footprint import Footprint, measure
@@ -223,41 +221,3 @@ def _narrow(layer: nn.Module, method: str) -> None:
         return whole(self, hidden[:, -1:])
 
     layer.__class__ = type(f"LastPosition{kind.__name__}", (kind,), {method: last})
-
-
-def describe(
-    model: TextModel,
-    name: str,
-    aliases: Sequence[str],
-    slots: int,
-    context_tokens: int,
-    defaults: dict[str, Any],
-) -> worker_pb2.ModelCard:
-    """Return the card of a loaded model.
-
-    Args:
-        context_tokens: of one slot.
-        defaults: of sampling, as the card has them.
-    """
-    tokenizer = model.tokenizer
-    return worker_pb2.ModelCard(
-        name=name,
-        aliases=aliases,
-        kind="text",
-        path=str(model.path),
-        model_type=str(model.config.get("model_type", "")),
-        created_unix_s=int(time.time()),
-        parameters=get_total_parameters(model.network),
-        weight_bytes=model.weight_bytes,
-        quantization_bits=int((model.config.get("quantization") or {}).get("bits", 0)),
-        context_tokens=context_tokens,
-        trained_context_tokens=model.context_tokens,
-        vocab_tokens=model.vocab_tokens,
-        slots=slots,
-        max_batch_size=slots if model.batches else 1,
-        eos_token_ids=sorted(model.end_ids),
-        bos_token=tokenizer.bos_token or "",
-        eos_token=tokenizer.eos_token or "",
-        chat_template=str(tokenizer.chat_template or ""),
-        default_sampling_json=json.dumps(defaults),
-    )

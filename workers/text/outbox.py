@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 from shared.pb import text_pb2 as pb
-from workers.text.engine import Frames
+from workers.text.roster import Frames
 
 # A gateway reads within milliseconds. This much unread means that it hangs.
 MAX_WAITING_BYTES = 32 * 1024 * 1024

@@ -8,32 +8,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import grpc.aio
-import mlx.core as mx
 
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 from shared.pb import text_pb2_grpc, worker_pb2
-from workers import runtime
 from workers.rim import rim
 from workers.text.command import Call, Cancel, Submit
 from workers.text.engine import Engine
-from workers.text.intake import Intake
-from workers.text.model import TextModel
 from workers.text.outbox import Outbox
-from workers.text.prefix_cache import PrefixCache
 from workers.text.prompt import Prompter
+from workers.text.pulse import HEARTBEAT_S, Pulse, read_heartbeat
+from workers.text.ready import Ready
 from workers.text.sequence import Sequence
 
 log = logging.getLogger(__name__)
 
-HEARTBEAT_S = 1.0
 # Prompts that wait for the render thread. The gateway's own queue limit is far below.
 _MAX_RENDERING = 256
 # Long enough for any step but a hanging one.
@@ -41,18 +35,6 @@ _ENGINE_CALL_S = 60.0
 
 T = TypeVar("T")
 Context = grpc.aio.ServicerContext
-
-
-@dataclass(frozen=True)
-class Ready:
-    """What exists once the model is loaded."""
-
-    model: TextModel
-    card: worker_pb2.ModelCard
-    prompter: Prompter
-    intake: Intake
-    cache: PrefixCache | None
-    budget_bytes: int
 
 
 class TextService(text_pb2_grpc.TextServicer):
@@ -104,12 +86,12 @@ class TextService(text_pb2_grpc.TextServicer):
         self, request: pb.WatchRequest, context: Context
     ) -> AsyncIterator[pb.StepFrame]:
         mail = self.outbox.open(request.gateway_id)
-        pulse = _Pulse()
+        pulse = Pulse(self._engine)
         try:
             yield pb.StepFrame(step=self._engine.step, heartbeat=self._heartbeat())
             while not mail.closed:
                 frame = await mail.take(HEARTBEAT_S)
-                if pulse.due(self._load(), ended=bool(mail.closed)):
+                if not mail.closed and pulse.due():
                     frame.heartbeat.CopyFrom(self._heartbeat())
                 if frame.sequences or frame.HasField("heartbeat"):
                     yield frame
@@ -212,75 +194,15 @@ class TextService(text_pb2_grpc.TextServicer):
         async with asyncio.timeout(_ENGINE_CALL_S):
             return await future
 
-    def _load(self) -> tuple[int, int]:
-        return len(self._engine.running()), len(self._engine.waiting())
-
     def _heartbeat(self) -> worker_pb2.Heartbeat:
-        active, queued = self._load()
-        oldest = min((s.queued_s for s in self._engine.waiting()), default=time.monotonic())
-        card = self.ready.card if self.ready else worker_pb2.ModelCard()
-        cached = self._cached()
-        return worker_pb2.Heartbeat(
-            instance=self._instance,
-            step=self._engine.step,
-            step_age_ms=int((self._engine.step_age_s() or 0.0) * 1000),
-            slots_total=card.max_batch_size,
-            slots_active=active,
-            queue_depth=queued,
-            queue_age_ms=int((time.monotonic() - oldest) * 1000),
-            memory=self._memory(),
-            counters=self._counters(cached),
-            draining=self.draining,
-            prompt_cache_entries=cached.entries,
-        )
-
-    def _cached(self) -> pb.CacheStatsReply:
-        """Return plain numbers that the engine thread may be changing."""
-        cache = self.ready.cache if self.ready else None
-        return cache.stats() if cache else pb.CacheStatsReply()
-
-    def _counters(self, cached: pb.CacheStatsReply) -> worker_pb2.Counters:
-        counters = worker_pb2.Counters()
-        counters.CopyFrom(self._engine.counters)
-        counters.prompt_cache_lookups = cached.lookups
-        counters.prompt_cache_hits = cached.hits
-        counters.prompt_cache_tokens_reused = cached.tokens_reused
-        counters.prompt_cache_evictions_lru = cached.evictions_lru
-        counters.prompt_cache_evictions_ttl = cached.evictions_ttl
-        return counters
-
-    def _memory(self) -> worker_pb2.Memory:
-        cache = self.ready.cache if self.ready else None
-        return worker_pb2.Memory(
-            rss_bytes=runtime.rss_bytes(),
-            active_bytes=mx.get_active_memory(),
-            pooled_bytes=mx.get_cache_memory(),
-            peak_bytes=mx.get_peak_memory(),
-            kv_bytes=self._engine.kv_bytes,
-            prompt_cache_bytes=cache.nbytes if cache else 0,
-            budget_bytes=self.ready.budget_bytes if self.ready else 0,
-        )
+        beat = read_heartbeat(self._engine, self.ready)
+        beat.instance, beat.draining = self._instance, self.draining
+        return beat
 
 
 def _settle(future: asyncio.Future[Any], result: object) -> None:
     if not future.done():
         future.set_result(result)
-
-
-class _Pulse:
-    """Decides when a frame carries a heartbeat: each second, and when the load has changed."""
-
-    def __init__(self) -> None:
-        self._load: tuple[int, int] | None = None
-        self._sent_s = 0.0
-
-    def due(self, load: tuple[int, int], *, ended: bool) -> bool:
-        """Return whether a heartbeat is due now."""
-        now = time.monotonic()
-        if ended or (load == self._load and now - self._sent_s < HEARTBEAT_S * 0.9):
-            return False
-        self._load, self._sent_s = load, now
-        return True
 
 
 def _slot(sequence: Sequence) -> pb.Slot:
