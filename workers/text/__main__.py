@@ -79,14 +79,7 @@ class Worker(WorkerProcess):
         settings = self._settings
         if not settings.cache_prompt:
             return None
-        store = None
-        if settings.prompt_cache_dir:
-            template, _ = read_template(settings, self._folder)
-            digest = model_digest(
-                model.path, template or str(model.tokenizer.chat_template), settings.kv_bits
-            )
-            folder = self._folder / Path(settings.prompt_cache_dir).expanduser()
-            store = PrefixStore(folder, digest, settings.prompt_cache_dir_bytes)
+        store = self._open_store(model) if settings.prompt_cache_dir else None
         limits = PrefixLimits(
             settings.prompt_cache_capacity_bytes,
             settings.prompt_cache_max_entries,
@@ -94,6 +87,20 @@ class Worker(WorkerProcess):
             max(1, settings.prompt_cache_min_prefix),
         )
         return PrefixCache(limits, store)
+
+    def _open_store(self, model: models.TextModel) -> PrefixStore | None:
+        """Return what keeps prefixes on disk, if the disk takes them."""
+        settings = self._settings
+        template, _ = read_template(settings, self._folder)
+        digest = model_digest(
+            model.path, template or str(model.tokenizer.chat_template), settings.kv_bits
+        )
+        folder = cache_folder(settings, self._folder)
+        try:
+            return PrefixStore(folder, digest, settings.prompt_cache_dir_bytes)
+        except OSError as failure:
+            log.warning("no prompts are kept on disk: %s", failure)
+            return None
 
     def ready(self, parts: Parts) -> None:
         """Part of `Listener`."""
@@ -114,6 +121,11 @@ class Worker(WorkerProcess):
         self._open(card.name, f": {slots} slots of {card.context_tokens} tokens")
 
 
+def cache_folder(settings: TextSettings, folder: Path) -> Path:
+    """Return where prefixes are kept on disk."""
+    return folder / Path(settings.prompt_cache_dir).expanduser()
+
+
 def check(settings: TextSettings, folder: Path) -> None:
     """Refuse settings that can't work before anything heavy starts.
 
@@ -127,6 +139,15 @@ def check(settings: TextSettings, folder: Path) -> None:
     except ValueError as failure:
         raise ConfigError(f"--loop-detection: {failure}") from None
     read_template(settings, folder)
+    if settings.cache_prompt and settings.prompt_cache_dir:
+        _make_folder(cache_folder(settings, folder))
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as failure:
+        raise ConfigError(f"--prompt-cache-dir: {path}: {failure.strerror}") from None
 
 
 async def _serve(place: places.Place) -> int:

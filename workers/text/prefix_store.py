@@ -3,16 +3,20 @@
 One safetensors file per entry, named by the SHA-256 of its content, in a folder named by the
 model's digest: a file of another model, quantisation or template is never even looked at. A torn
 or foreign file is removed. Written by one thread of its own; read on the engine thread. When the
-disk is slower than the prompts come, entries are left out, nobody waits.
+disk is slower than the prompts come, or full, entries are left out, nobody waits. Replicas of a
+model share its folder: each knows the files it found and wrote, and any may remove the oldest.
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
 import logging
+import os
 import queue
+import stat
 import threading
 import zlib
 from dataclasses import dataclass
@@ -24,6 +28,7 @@ import mlx_lm
 import numpy as np
 from mlx_lm.models.cache import load_prompt_cache, save_prompt_cache
 
+from shared.rundir import Lock
 from workers.text.prefix_cache import Entry
 
 log = logging.getLogger(__name__)
@@ -60,6 +65,9 @@ class PrefixStore:
     Args:
         folder: for all models; this one's is a sub-folder named by `digest`.
         capacity_bytes: of this model's files together.
+
+    Raises:
+        OSError: the folder can't be used.
     """
 
     def __init__(self, folder: Path, digest: str, capacity_bytes: int) -> None:
@@ -69,8 +77,12 @@ class PrefixStore:
         self._lock = threading.Lock()
         self._index: dict[Path, Stored] = {}
         self._waiting: queue.Queue[Entry] = queue.Queue(_MAX_WAITING)
-        for path in sorted(self._folder.iterdir(), key=lambda item: item.stat().st_mtime):
-            self._admit(path)
+        self._is_failing = False
+        for path in self._folder.iterdir():
+            if _is_scratch(path):
+                _remove_scratch(path)
+            else:
+                self._admit(path)
         threading.Thread(target=self._write_all, name="prefix-store", daemon=True).start()
 
     def put(self, entry: Entry) -> None:
@@ -113,8 +125,7 @@ class PrefixStore:
         log.warning("removed %s from the prompt cache folder: %s", path.name, reason)
         with self._lock:
             self._index.pop(path, None)
-        if not path.is_dir():
-            path.unlink(missing_ok=True)
+        _remove(path)
 
     # ------------------------------------------------------- the writer's thread
 
@@ -123,30 +134,72 @@ class PrefixStore:
             entry = self._waiting.get()
             try:
                 self._write(entry)
-            # The disk is full or gone: the worker goes on without it.
+                self._shrink()
+                self._is_failing = False
+            # The disk is full or gone: the worker goes on without it, and says so once.
             except (OSError, RuntimeError) as failure:
-                log.warning("a prefix could not be written: %s", failure)
+                if not self._is_failing:
+                    log.warning("prefixes can't be written, going on without: %s", failure)
+                self._is_failing = True
 
     def _write(self, entry: Entry) -> None:
         scratch = self._folder / f".{threading.get_native_id()}.safetensors"
-        save_prompt_cache(str(scratch), entry.cache, _describe(entry))
-        with scratch.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        path = scratch.replace(self._folder / f"{digest}.safetensors")
+        # Held as long as it is written, so that a replica that starts leaves it alone.
+        lock = Lock(scratch)
+        lock.acquire(0)
+        try:
+            save_prompt_cache(str(scratch), entry.cache, _describe(entry))
+            with scratch.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            path = scratch.replace(self._folder / f"{digest}.safetensors")
+        finally:
+            _remove(scratch)
+            lock.release()
         self._admit(path)
-        self._shrink()
 
     def _shrink(self) -> None:
-        with self._lock:
-            stored = list(self._index.values())
-        total = sum(item.nbytes for item in stored)
-        for item in sorted(stored, key=lambda item: item.path.stat().st_mtime):
+        """Remove the longest unused files, whoever wrote them, until the rest is small enough."""
+        found = [
+            (info.st_mtime, info.st_size, path)
+            for path in self._folder.iterdir()
+            if not _is_scratch(path) and (info := _look_at(path)) is not None
+        ]
+        total = sum(nbytes for _, nbytes, _ in found)
+        for _, nbytes, path in sorted(found):
             if total <= self._capacity_bytes:
                 return
-            total -= item.nbytes
+            total -= nbytes
             with self._lock:
-                self._index.pop(item.path, None)
-            item.path.unlink(missing_ok=True)
+                self._index.pop(path, None)
+            _remove(path)
+
+
+def _is_scratch(path: Path) -> bool:
+    return path.name.startswith(".")
+
+
+def _remove_scratch(path: Path) -> None:
+    """Remove what a killed process has left half written, not what a living one writes."""
+    if _look_at(path) is not None:
+        lock = Lock(path)
+        if lock.acquire(0):
+            _remove(path)
+            lock.release()
+
+
+def _remove(path: Path) -> None:
+    """Remove a file if it is there and may be removed."""
+    with contextlib.suppress(OSError):
+        path.unlink()
+
+
+def _look_at(path: Path) -> os.stat_result | None:
+    """Return what the disk says of a plain file; None for anything else, or when it has gone."""
+    try:
+        info = path.lstat()
+    except OSError:
+        return None
+    return info if stat.S_ISREG(info.st_mode) else None
 
 
 def _check(content: bytes, digest: str) -> None:
@@ -173,7 +226,8 @@ def _read_header(path: Path) -> Stored:
     Source: the safetensors format: a little-endian length, then that many bytes of JSON, which
     says where each array begins and ends in the rest.
     """
-    if path.suffix != ".safetensors" or path.name.startswith("."):
+    # Opening a pipe or a device might never return.
+    if path.suffix != ".safetensors" or _look_at(path) is None:
         raise ValueError("not an entry")
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
