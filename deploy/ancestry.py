@@ -15,22 +15,27 @@ from typing import Final
 
 # honcho, environ.py, expand_processes.
 HONCHO_ENV: Final = "HONCHO_PROCESS_NAME"
+# Process id of somebody without whom a process is to end, among those it descends from.
+ORIGIN_ENV: Final = "MLXCEL_ORIGIN_PID"
 
 
 class Ancestry:
     """Remembers who started this process.
 
     Args:
-        environ: tells whether that is honcho.
+        environ: tells whether that is honcho, and who else has to live.
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._parent = os.getppid()
         self._starter = find_parent(self._parent) if HONCHO_ENV in environ else None
+        origin = environ.get(ORIGIN_ENV)
+        # It may be gone before this process has come so far as to look.
+        self._came_late = origin is not None and int(origin) not in find_ancestors()
 
     def is_gone(self) -> bool:
         """Return whether this process has been left alone. Cheap enough for a poll."""
-        if os.getppid() != self._parent:
+        if self._came_late or os.getppid() != self._parent:
             return True
         return self._starter is not None and not _is_child(self._parent, self._starter)
 
@@ -46,6 +51,14 @@ def find_parent(pid: int) -> int | None:
     except FileNotFoundError:
         return None
     return int(answer) if answer.strip().isdigit() else None
+
+
+def find_ancestors() -> list[int]:
+    """Return the process that started this one, the one that started that, and so on."""
+    found = [os.getppid()]
+    while found[-1] > 1 and (parent := find_parent(found[-1])) is not None:
+        found.append(parent)
+    return found
 
 
 def _read_parent(pid: int) -> int | None:

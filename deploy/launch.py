@@ -9,18 +9,23 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import datetime as dt
+import multiprocessing
+import multiprocessing.process
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from honcho.manager import Manager
-from honcho.printer import Printer
+from honcho.printer import Message, Printer
 
 from deploy import launchd, preflight, process, resolution, starter
-from deploy.ancestry import HONCHO_ENV
+from deploy.ancestry import HONCHO_ENV, ORIGIN_ENV
 from deploy.archive import StarterError
 from shared import rundir
 from shared.config import add_arguments, add_refusals, plain_switches, refuse_environment
@@ -36,6 +41,7 @@ DEFAULT_CONFIG: Final = Path(__file__).resolve().with_name("mlxcel.toml")
 _ROOT: Final = str(DEFAULT_CONFIG.parent.parent)
 # A server that has just been stopped may need this long to be gone.
 _LOCK_TIMEOUT_S: Final = 2.0
+_POLL_S: Final = 0.5
 
 _EPILOG: Final = """\
 Without -m and --config the default fleet is served: a small starter model, installed on first
@@ -106,11 +112,12 @@ def run(fleet: Fleet, environ: Mapping[str, str]) -> int:
         raise PermanentError(preflight.say_running(port))
     config = folder / "fleet.toml"
     resolution.write_private(config, resolution.render(fleet))
-    bare = resolution.strip(environ)
+    bare = resolution.strip(environ) | {ORIGIN_ENV: str(os.getpid())}
     manager = Manager(Printer(sys.stdout, colour=sys.stdout.isatty()))
     for item in process.plan(fleet, sys.executable, config):
         manager.add_process(item.name, item.line, env=bare | {HONCHO_ENV: item.name}, cwd=_ROOT)
     announce = [sys.executable, "-m", "deploy.announce", "--config", str(config)]
+    threading.Thread(target=report_killed, args=(manager.events,), daemon=True).start()
     with subprocess.Popen(announce, env=bare, cwd=_ROOT, stdin=subprocess.DEVNULL) as announcer:
         try:
             manager.loop()
@@ -118,6 +125,20 @@ def run(fleet: Fleet, environ: Mapping[str, str]) -> int:
             announcer.terminate()
             config.unlink(missing_ok=True)
     return int(manager.returncode or 0)
+
+
+def report_killed(events: multiprocessing.Queue[Message]) -> None:
+    """Tell honcho which of its helpers was killed, whose last word it would wait for for ever."""
+    helpers: dict[str, multiprocessing.process.BaseProcess] = {}
+    while True:
+        # First: threads that do nothing are no danger to the forks by which honcho begins.
+        time.sleep(_POLL_S)
+        helpers |= {helper.name: helper for helper in multiprocessing.active_children()}
+        for name, helper in list(helpers.items()):
+            if (code := helper.exitcode) is not None and code < 0:
+                del helpers[name]
+                now = dt.datetime.now()  # noqa: DTZ005 - as honcho does it
+                events.put(Message("stop", {"returncode": code}, now, name, None))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -24,6 +24,8 @@ class Limits:
     longest_delay_s: float = 10.0
     healthy_after_s: float = 60.0
     poll_s: float = 0.5
+    # A poll that comes this late was held up together with the whole machine.
+    nap_s: float = 10.0
 
 
 class BackOff:
@@ -52,7 +54,7 @@ class Pulse:
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
         self._limits = limits
         self._clock = clock
-        self._heard_s = clock()
+        self._heard_s = self._looked_s = clock()
         self._step_age_s = 0.0
         self._rest = b""
 
@@ -67,8 +69,16 @@ class Pulse:
                 self._step_age_s = int(line) / 1000
 
     def complaint(self) -> str | None:
-        """Return why the child must be killed, or None."""
-        silent_s = self._clock() - self._heard_s
+        """Return why the child must be killed, or None. To be asked often.
+
+        Time in which nobody asked does not count: a child can't beat either while a container is
+        paused or a laptop sleeps.
+        """
+        now_s = self._clock()
+        if now_s - self._looked_s > self._limits.nap_s:
+            self._heard_s = now_s
+        self._looked_s = now_s
+        silent_s = now_s - self._heard_s
         if silent_s > self._limits.silence_s:
             return f"no sign of life for {silent_s:.1f} s"
         if self._step_age_s > self._limits.step_timeout_s:

@@ -17,6 +17,7 @@ import shutil
 import sys
 import tempfile
 import time
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,14 +52,28 @@ def install(starter: Starter, cache: Path, models: Path) -> Path:
     link = models / starter.name
     if link.is_dir() and not link.is_symlink():
         return link
-    # The folder bears the model's name: who resolves the link still reads it there.
-    finished = cache / "models" / starter.key / starter.name
-    if not finished.is_dir():
-        with _only_one(cache):
-            if not finished.is_dir():
-                _make(starter, cache, finished)
-    _point(link, finished)
+    finished = _place(starter, cache)
+    try:
+        if not finished.is_dir():
+            with _only_one(cache):
+                if not finished.is_dir():
+                    _make(starter, cache, finished)
+        _point(link, finished)
+    # A full disk, a folder that is not ours; MLX raises RuntimeError for what it can't write.
+    except (OSError, RuntimeError, zipfile.BadZipFile) as failure:
+        raise StarterError(f"{starter.name} can't be installed: {failure}") from failure
     return link
+
+
+def is_made(starter: Starter, cache: Path, models: Path) -> bool:
+    """Return whether an install takes no time: all it may have to do is to set the link."""
+    link = models / starter.name
+    return (link.is_dir() and not link.is_symlink()) or _place(starter, cache).is_dir()
+
+
+def _place(starter: Starter, cache: Path) -> Path:
+    """Return the finished model's folder; whoever resolves the link still reads its name there."""
+    return cache / "models" / starter.key / starter.name
 
 
 def install_wanted(models: Iterable[str]) -> None:
@@ -82,14 +97,24 @@ def find(model: str) -> Starter | None:
 
 @contextmanager
 def _only_one(cache: Path) -> Iterator[None]:
-    """Let one install at a time work in the cache, and clear what a killed one left."""
+    """Let one install at a time work in the cache; nothing unfinished is left of it.
+
+    What a killed one left goes as well.
+    """
     for name in ("archives", "models"):
         (cache / name).mkdir(parents=True, exist_ok=True)
     with (cache / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        for leftover in cache.glob(f"*/{UNFINISHED}*"):
-            shutil.rmtree(leftover)
-        yield
+        _clear(cache)
+        try:
+            yield
+        finally:
+            _clear(cache)
+
+
+def _clear(cache: Path) -> None:
+    for leftover in cache.glob(f"*/{UNFINISHED}*"):
+        shutil.rmtree(leftover)
 
 
 def _make(starter: Starter, cache: Path, finished: Path) -> None:

@@ -20,21 +20,18 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from deploy import openblas, starter
+from deploy import openblas
 from deploy.ancestry import Ancestry
-from deploy.archive import StarterError
+from deploy.installation import install_models
 from deploy.patience import BackOff, Limits, Pulse
 from shared import logs
 from shared.config import add_arguments, resolve
 from shared.declaration import ConfigError
-from shared.fleet import Fleet, load_fleet
+from shared.fleet import load_fleet
 from shared.lifecycle import EXIT_PERMANENT, SUPERVISOR_FD_ENV
 from shared.settings import SupervisorSettings
 
 log = logging.getLogger("supervise")
-
-# After which a starter model that could not be had is tried again.
-_INSTALL_PAUSE_S = 60.0
 
 
 class Supervisor:
@@ -44,15 +41,20 @@ class Supervisor:
         command: of the child.
         environ: of the child.
         limits: shortened by tests.
+        ancestry: tells when to end; by default, with whoever has started this process.
     """
 
     def __init__(
-        self, command: Sequence[str], environ: Mapping[str, str], limits: Limits | None = None
+        self,
+        command: Sequence[str],
+        environ: Mapping[str, str],
+        limits: Limits | None = None,
+        ancestry: Ancestry | None = None,
     ) -> None:
         self._command = list(command)
         self._environ = dict(environ)
         self._limits = limits or Limits()
-        self._ancestry = Ancestry(environ)
+        self._ancestry = ancestry or Ancestry(environ)
         self._signals = 0
         self._wakeup, self._waker = socket.socketpair()
         for end in (self._wakeup, self._waker):
@@ -201,31 +203,10 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def install_models(fleet: Fleet, process: str) -> None:
-    """See that a worker's starter models are there, however long it takes; others run meanwhile.
-
-    The first is what it is for: without another it starts all the same.
-    """
-    for entry in fleet.workers:
-        if process == entry.name or process.startswith(f"{entry.name}_"):
-            first, *others = [str(fleet.folder / model) for model in entry.models] or [""]
-            while not _try_install(first, f"next try in {_INSTALL_PAUSE_S:.0f} s"):
-                time.sleep(_INSTALL_PAUSE_S)
-            for model in others:
-                _try_install(model, "going on without it")
-
-
-def _try_install(model: str, otherwise: str) -> bool:
-    try:
-        starter.install_wanted([model])
-    except StarterError as failure:
-        log.error("%s; %s", failure, otherwise)  # noqa: TRY400
-        return False
-    return True
-
-
 def main() -> None:
     """Supervise the command in the arguments."""
+    # Before anything that takes time: whoever started this may be gone by its end.
+    ancestry = Ancestry(os.environ)
     options = parse()
     logs.set_up(options.name, "info")
     try:
@@ -234,10 +215,10 @@ def main() -> None:
     except ConfigError as failure:
         print(f"error: {failure}", file=sys.stderr)
         sys.exit(EXIT_PERMANENT)
-    install_models(fleet, options.name)
+    install_models(fleet, options.name, ancestry)
     environ = openblas.preload(os.environ, openblas.find())
     limits = Limits(step_timeout_s=settings.step_timeout_s)
-    sys.exit(Supervisor(options.command, environ, limits).run())
+    sys.exit(Supervisor(options.command, environ, limits, ancestry).run())
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -12,8 +13,11 @@ from pathlib import Path
 
 import psutil
 import pytest
+import tomli_w
 
-from deploy import openblas
+from deploy import openblas, starter
+from deploy.ancestry import ORIGIN_ENV
+from deploy.starter_model import STARTERS
 from shared.lifecycle import EXIT_PERMANENT
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -285,6 +289,60 @@ def test_a_killed_honcho_leaves_nothing_behind(stage):
     # Not waited for: whoever started it may be slow to notice.
     honcho.process.kill()
     honcho.wait_until_alone()
+
+
+LAUNCHER = """
+import multiprocessing, sys, threading
+from honcho.manager import Manager
+from deploy.launch import report_killed
+manager = Manager()
+for name in ("one", "two"):
+    manager.add_process(name, sys.argv[1])
+threading.Thread(target=report_killed, args=(manager.events,), daemon=True).start()
+manager.loop()
+sys.exit(5)
+"""
+
+
+def test_a_killed_helper_of_honcho_ends_everything(stage):
+    command = " ".join(f"'{word}'" for word in stage.command("steady"))
+    launcher = stage.run([sys.executable, "-c", LAUNCHER, f"exec {command}"])
+    stage.wait_for_pids(2)
+    helper, *_ = psutil.Process(launcher.pid).children()
+    helper.kill()
+    assert launcher.wait(15) == 5
+    stage.wait_until_gone(stage.pids())
+
+
+def test_a_process_that_comes_too_late_to_see_its_origin_ends_at_once(stage):
+    origin = subprocess.Popen(["true"])
+    origin.wait()
+    stage.environ |= {ORIGIN_ENV: str(origin.pid)}
+    assert stage.start("steady").wait(10) == 0
+    stage.wait_until_gone(stage.pids())
+
+
+@pytest.fixture
+def silent_registry():
+    """A registry that never answers, for whoever installs from it."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_an_install_ends_with_its_supervisor(stage, silent_registry, number):
+    model = starter.MODELS / STARTERS["embed"].name
+    fleet = {"workers": [{"name": "embed", "kind": "embed", "model": str(model)}]}
+    (stage.folder / "fleet.toml").write_text(tomli_w.dumps(fleet))
+    stage.environ |= {"XDG_CACHE_HOME": str(stage.folder), "PIP_INDEX_URL": silent_registry}
+    supervisor = [sys.executable, "-m", "deploy.supervise", "--name", "embed"]
+    running = stage.run([*supervisor, "--config", "fleet.toml", "--", "true"])
+    # The installer, and the registry's client.
+    tree = psutil.Process(running.pid).children
+    installers = wait_for(lambda: len(found := tree(recursive=True)) == 2 and found)
+    running.send_signal(number)
+    running.wait(5)
+    stage.wait_until_gone([item.pid for item in installers])
 
 
 def test_the_command_line_preloads_openblas_where_it_exists(stage):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import errno
 import hashlib
 import json
+import os
 import sys
 import zipfile
 from pathlib import Path
@@ -80,6 +83,17 @@ def test_a_killed_install_leaves_nothing_and_the_next_one_succeeds(
     path = starter.install(tiny, cache, tmp_path / "models")
     assert (path / "model").exists()
     assert not list(cache.glob("*/.unfinished-*"))
+
+
+def test_an_install_that_finds_no_room_says_so_in_one_line_and_takes_none(tiny, cache, tmp_path):
+    def fill(archives, variant, folder):
+        (folder / "model").write_bytes(b"half")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    full = dataclasses.replace(tiny, convert=fill)
+    with pytest.raises(StarterError, match=r"^Tiny can't be installed: .*No space left on device$"):
+        starter.install(full, cache, tmp_path / "models")
+    assert not list((cache / "models").iterdir())
 
 
 def test_a_newer_conversion_replaces_the_link(tiny, cache, tmp_path, conversion):

@@ -39,11 +39,27 @@ def test_pause_starts_over_after_a_minute_of_health():
     assert back_off.after(0.0) == pytest.approx(0.4)
 
 
+def look_for(pulse, clock, seconds):
+    """Ask for a complaint each second; return the last answer."""
+    complaint = None
+    for _ in range(seconds):
+        clock.now_s += 1
+        complaint = pulse.complaint()
+    return complaint
+
+
 def test_silence_is_a_complaint_also_before_the_first_beat(pulse, clock):
-    clock.now_s += 30
-    assert pulse.complaint() is None
+    assert look_for(pulse, clock, 30) is None
     clock.now_s += 0.1
     assert pulse.complaint() == "no sign of life for 30.1 s"
+
+
+def test_time_in_which_the_whole_machine_stood_still_is_no_silence(pulse, clock):
+    look_for(pulse, clock, 20)
+    clock.now_s += 3600
+    assert pulse.complaint() is None
+    assert look_for(pulse, clock, 29) is None
+    assert look_for(pulse, clock, 2) == "no sign of life for 31.0 s"
 
 
 def test_beats_keep_the_complaint_away(pulse, clock):
@@ -64,8 +80,7 @@ def test_loading_has_no_step_but_must_beat(pulse, clock):
     pulse.feed(b"500000\n")
     pulse.feed(b"loading\n")
     assert pulse.complaint() is None
-    clock.now_s += 31
-    assert "no sign of life" in pulse.complaint()
+    assert "no sign of life" in look_for(pulse, clock, 31)
 
 
 def test_beats_may_arrive_in_pieces_and_in_bunches(pulse):
