@@ -7,6 +7,7 @@ engine thread and serves until it is told to stop, its supervisor is gone, or a 
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import sys
 from pathlib import Path
@@ -30,6 +31,8 @@ from workers.text.roster import Frames
 from workers.text.scheduler import MemoryPlan, Scheduler
 from workers.text.service import TextService
 from workers.text.template_setting import read_template
+
+log = logging.getLogger("worker")
 
 _DEFAULT_SHARE = 0.6
 
