@@ -6,14 +6,36 @@ the fields mean is the routes' business. Runs in the handler's task.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, cast
 
-from aiohttp import BodyPartReader, MultipartReader, http_exceptions, web
+from aiohttp import BodyPartReader, MultipartReader, StreamReader, http_exceptions, web
 
 from gateway.body import too_large
 from shared.errors import ServiceError
 
 _MOST_PARTS: Final = 32
+# What may be read line by line: boundaries and headers, and what stands before the first boundary.
+# A line costs as much as some bytes, on the event loop.
+_LINES_BYTES: Final = 1024 * 1024
+_LINE_COST_BYTES: Final = 128
+
+
+class _Lines:
+    """A body's stream, of which only so much can be read line by line."""
+
+    def __init__(self, content: StreamReader) -> None:
+        self._content = content
+        self._left_bytes = _LINES_BYTES
+
+    async def readline(self, **options: Any) -> bytes:
+        line = await self._content.readline(**options)
+        self._left_bytes -= len(line) + _LINE_COST_BYTES
+        if self._left_bytes < 0:
+            raise ValueError("too many lines outside of the parts")
+        return line
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._content, name)
 
 
 async def read_form(request: web.Request, limit_bytes: int) -> dict[str, list[bytes]]:
@@ -30,7 +52,8 @@ async def read_form(request: web.Request, limit_bytes: int) -> dict[str, list[by
     if (request.content_length or 0) > limit_bytes:
         raise too_large()
     try:
-        return await _read_parts(await request.multipart(), limit_bytes)
+        reader = MultipartReader(request.headers, cast("StreamReader", _Lines(request.content)))
+        return await _read_parts(reader, limit_bytes)
     # What aiohttp raises for boundaries, headers and codings that are broken.
     except (
         ValueError,

@@ -46,7 +46,7 @@ class _Voice(msgspec.Struct):
     id: str
 
 
-class _Body(msgspec.Struct):
+class Body(msgspec.Struct):
     """What is to be said, and how."""
 
     model: str
@@ -58,7 +58,7 @@ class _Body(msgspec.Struct):
     instructions: str | None = None
 
 
-_BODY: Final = msgspec.json.Decoder(_Body)
+_BODY: Final = msgspec.json.Decoder(Body)
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,6 @@ class Asked:
     """
 
     request: pb.SpeakRequest
-    model: str
     events: bool
 
     @property
@@ -83,13 +82,21 @@ class Asked:
         }
 
 
-def parse(data: bytes) -> Asked:
+def parse(data: bytes) -> Body:
+    """Return the fields of a body.
+
+    Raises:
+        ServiceError: it is not of the declared shape.
+    """
+    return decode(_BODY, data)
+
+
+def build(body: Body) -> Asked:
     """Return what a body asks for.
 
     Raises:
         ServiceError: `invalid_request`, naming the field.
     """
-    body = decode(_BODY, data)
     if not body.input.strip():
         raise invalid("input", "must not be empty")
     if len(body.input) > _LONGEST_CHARS:
@@ -110,7 +117,7 @@ def parse(data: bytes) -> Asked:
         whole=form == "wav" and body.stream_format is None and is_short,
         arrival_ns=time.time_ns(),
     )
-    return Asked(request, body.model, body.stream_format == "sse")
+    return Asked(request, body.stream_format == "sse")
 
 
 def _read_speed(speed: float | None) -> float:

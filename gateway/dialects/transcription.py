@@ -90,7 +90,12 @@ def parse(form: Form, *, translate: bool) -> Asked:
         words="word" in granularities,
         arrival_ns=time.time_ns(),
     )
-    return Asked(request, _text(form, "model") or None, style, granularities, stream)
+    return Asked(request, read_model(form), style, granularities, stream)
+
+
+def read_model(form: Form) -> str | None:
+    """Return the name of the model that a form asks for."""
+    return _text(form, "model") or None
 
 
 def _values(form: Form, name: str) -> list[str]:

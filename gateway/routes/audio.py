@@ -1,7 +1,8 @@
 """POST /v1/audio/transcriptions and /translations.
 
-Owns the line from form to answer: read, parse, find the worker, call, render. What is malformed is
-told before anybody asks whether there is a model. Runs in the handler's task.
+Owns the line from form to answer: read, parse, find the worker, call, render. A malformed form is
+told before anybody asks whether there is a model; a wrong field before it for translations, and
+after it for transcriptions, as the reference has it. Runs in the handler's task.
 """
 
 from __future__ import annotations
@@ -39,22 +40,29 @@ def routes() -> list[Route]:
 
 async def transcribe(request: web.Request) -> web.StreamResponse:
     """Write down a recording."""
-    return await _write_down(request, to_english=False)
+    form = await read_form(request, _LIMIT_BYTES)
+    worker = _find(request, transcription.read_model(form))
+    return await _write_down(request, worker, transcription.parse(form, translate=False))
 
 
 async def translate(request: web.Request) -> web.StreamResponse:
     """Write down in English what a recording says in any language."""
-    return await _write_down(request, to_english=True)
+    asked = transcription.parse(await read_form(request, _LIMIT_BYTES), translate=True)
+    return await _write_down(request, _find(request, asked.model), asked)
 
 
-async def _write_down(request: web.Request, *, to_english: bool) -> web.StreamResponse:
-    context = request.app[CONTEXT]
-    form = await read_form(request, _LIMIT_BYTES)
-    asked = transcription.parse(form, translate=to_english)
-    asked.request.priority = parse_priority(request.headers.get("X-Priority", ""))
-    worker = context.registry.choose("audio", asked.model, _can_listen)
+def _find(request: web.Request, model: str | None) -> UnaryWorker:
+    worker = request.app[CONTEXT].registry.choose("audio", model, _can_listen)
     if worker is None:
         raise ServiceError("not_implemented", "audio model kind not loaded: stt")
+    return worker
+
+
+async def _write_down(
+    request: web.Request, worker: UnaryWorker, asked: transcription.Asked
+) -> web.StreamResponse:
+    context = request.app[CONTEXT]
+    asked.request.priority = parse_priority(request.headers.get("X-Priority", ""))
     if asked.stream:
         return await _send_stream(request, context, worker, asked)
     transcript = await worker.call(

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from aiohttp import web
 
-from gateway.body import read_body
+from gateway.body import read_body, too_large
 from gateway.context import CONTEXT, Context
 from gateway.dialects import embeddings, rerank
 from gateway.dialects.openai import errors
@@ -26,6 +26,7 @@ from shared.errors import ServiceError
 from shared.pb import embed_pb2 as pb
 from shared.pb import worker_pb2
 from shared.pb.embed_pb2_grpc import EmbedStub
+from shared.rpc import MAX_MESSAGE_BYTES
 
 T = TypeVar("T")
 
@@ -42,7 +43,8 @@ _NAMES: Final = {"embed": "Embedding", "rerank": "Rerank"}
 
 def routes() -> list[Route]:
     """Return the routes of this module."""
-    ranking = ("/v1/rerank", "/v1/reranking", "/rerank", "/reranking")
+    # Cohere's newer client has a path of its own for the same form.
+    ranking = ("/v1/rerank", "/v1/reranking", "/v2/rerank", "/rerank", "/reranking")
     return [
         Route("POST", "/v1/embeddings", embed, errors),
         Route("POST", "/embeddings", embed_native, errors),
@@ -119,6 +121,8 @@ def _find(
 async def _call(context: Context, worker: UnaryWorker, method: Method[Q, A], message: Q) -> A:
     """Return a worker's answer, its failures in the words of the reference."""
     name = _NAMES[worker.entry.kind]
+    if message.ByteSize() > MAX_MESSAGE_BYTES:
+        raise too_large()
     try:
         return await worker.call(method, message, context.settings.timeout_s)
     except ServiceError as failure:

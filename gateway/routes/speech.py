@@ -1,8 +1,8 @@
 """POST /v1/audio/speech and GET /v1/audio/voices.
 
 Owns the line from text to sound: read, parse, find the worker, call, pass on what comes as it
-comes. What is malformed is told before anybody asks whether there is a model. Runs in the
-handler's task.
+comes. A malformed body is told before anybody asks whether there is a model, what its fields are
+worth after that. Runs in the handler's task.
 """
 
 from __future__ import annotations
@@ -41,9 +41,11 @@ def routes() -> list[Route]:
 async def speak(request: web.Request) -> web.StreamResponse:
     """Say a text."""
     context = request.app[CONTEXT]
-    asked = speech.parse(await read_body(request, _LIMIT_BYTES))
+    body = speech.parse(await read_body(request, _LIMIT_BYTES))
+    worker = _find(context, body.model)
+    asked = speech.build(body)
     asked.request.priority = parse_priority(request.headers.get("X-Priority", ""))
-    sound = _call(context, _find(context, asked.model), asked)
+    sound = _call(context, worker, asked)
     async with aclosing(sound):
         if asked.events:
             return await _send_events(request, context, sound)

@@ -150,6 +150,16 @@ async def test_any_name_will_do_unless_names_are_strict(make_studio):
     assert (await studio.fail(model="whisper-9"))[0] == 404
 
 
+@pytest.mark.parametrize(("lines", "status"), [(9, 200), (20_000, 400)])
+async def test_what_stands_before_a_form_is_skipped_within_bounds(make_studio, lines, status):
+    studio = await make_studio()
+    part = b'--B\r\nContent-Disposition: form-data; name="file"\r\n\r\nHello\r\n--B--\r\n'
+    headers = {"Content-Type": "multipart/form-data; boundary=B"}
+    post = studio.house.session.post
+    async with post(TRANSCRIBE, data=b"\r\n" * lines + part, headers=headers) as reply:
+        assert reply.status == status
+
+
 async def test_fields_are_checked_before_the_worker_is_asked(make_studio):
     studio = await make_studio()
     assert (await studio.fail(response_format="xml"))[0] == 400

@@ -224,6 +224,8 @@ async def test_a_worker_is_asked_for_what_it_can_do_alone(make_booth):
     booth = await make_booth(audio=worker_pb2.AudioCard(transcribes=True))
     assert (await booth.fail())[:2] == (501, "not_implemented")
     assert (await booth.fail(model="ear"))[:2] == (501, "not_implemented")
+    assert (await booth.fail(response_format="ogg"))[0] == 501
+    assert (await booth.fail(text=5))[0] == 400
     status, error = await booth.house.get(VOICES)
     assert (status, error["error"]["message"]) == (501, "audio model kind not loaded: tts")
     models = (await booth.house.get("/v1/models"))[1]["data"]
@@ -232,9 +234,16 @@ async def test_a_worker_is_asked_for_what_it_can_do_alone(make_booth):
 
 async def test_a_worker_that_only_speaks_transcribes_nothing(make_booth):
     booth = await make_booth(audio=worker_pb2.AudioCard(speaks=True))
-    form = aiohttp.FormData({"model": "whisper-1"}, default_to_multipart=True)
-    form.add_field("file", b"Hello you there", filename="speech.wav")
-    async with booth.house.session.post("/v1/audio/transcriptions", data=form) as reply:
-        assert reply.status == 501
-        assert (await reply.json())["error"]["message"] == "audio model kind not loaded: stt"
+    for task, field, status in [
+        ("transcriptions", "", 501),
+        ("transcriptions", "xml", 501),
+        ("translations", "", 501),
+        ("translations", "xml", 400),
+    ]:
+        form = aiohttp.FormData({"response_format": field}, default_to_multipart=True)
+        form.add_field("file", b"Hello you there", filename="speech.wav")
+        async with booth.house.session.post(f"/v1/audio/{task}", data=form) as reply:
+            assert reply.status == status
+            message = (await reply.json())["error"]["message"]
+        assert status == 400 or message == "audio model kind not loaded: stt"
     assert (await booth.say())[0] == 200

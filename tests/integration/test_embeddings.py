@@ -191,10 +191,11 @@ def score(folder, query, document):
     return Reference(folder).score(pair.ids, pair.type_ids)
 
 
-async def test_coheres_form_is_served(http, cross):
-    # What cohere's client sends, beside its Authorization header.
+@pytest.mark.parametrize("path", ["/v1/rerank", "/v2/rerank"])
+async def test_coheres_form_is_served(http, cross, path):
+    # What cohere's clients send, beside their Authorization header.
     body = {"model": "cross", "query": QUERY, "documents": DOCUMENTS, "top_n": 3}
-    status, reply = await post(http, "/v1/rerank", **body, return_documents=False)
+    status, reply = await post(http, path, **body, return_documents=False)
     assert status == 200
     scores = [score(cross, QUERY, document) for document in DOCUMENTS]
     order = sorted(range(len(scores)), key=lambda index: -scores[index])[:3]
@@ -214,6 +215,16 @@ async def test_teis_form_is_served(http, path):
     scores = [row["score"] for row in reply]
     assert scores == sorted(scores, reverse=True)
     assert all(0 <= each <= 1 for each in scores)
+
+
+async def test_equal_documents_stay_in_the_order_of_the_request(http):
+    # More than go into one pass, and not all of one length.
+    documents = ["money", "deep river bank"] * 11
+    _, reply = await post(http, "/v1/rerank", query=QUERY, documents=documents)
+    by_score = {}
+    for row in reply["results"]:
+        by_score.setdefault(row["relevance_score"], []).append(row["index"])
+    assert sorted(by_score.values()) == [[*range(0, 22, 2)], [*range(1, 22, 2)]]
 
 
 async def test_a_cross_encoder_is_not_told_what_to_look_for(http):

@@ -26,18 +26,25 @@ RATE_HZ = 16_000
 _SAMPLE_BYTES = 2
 _DEADLINE_S = 60.0
 # Whole files with a header of their own. Playlists, which name other files, are not among them.
-_CONTAINERS = "aac,aiff,amr,asf,au,caf,flac,matroska,mov,mp3,mpeg,mpegts,ogg,wav,w64"
+_CONTAINERS = (
+    "aac,ac3,aiff,amr,asf,au,avi,caf,eac3,flac,flv,matroska,mov,mp3,mpeg,mpegts,ogg,tta,w64,wav,wv"
+)
 # One packet, one frame of pictures: a header may claim any size.
 _MOST_ALLOCATED_BYTES = 64 * 1024 * 1024
 # OpenAI refuses shorter ones, too.
 _SHORTEST_S = 0.1
 # A recording that ends this long before its header says is broken off.
-_TOLERATED_S = 1.0
+_TOLERATED_S = 0.5
 _TOLERATED_PART = 0.1
 _MOST_CHANNELS = 8
 _HIGHEST_RATE_HZ = 192_000
 _WAVE_HEADER_BYTES = 12
 _CLAIM = re.compile(rb"Duration: (\d+):(\d\d):(\d\d\.\d+)")
+# Where there is no header, ffmpeg guesses: far too long when a file begins with silence.
+_GUESSED = b"Estimating duration"
+# Pictures may go on when the sound has ended; those that come with a song do not go on at all.
+_PICTURES = re.compile(rb": Video: (?!.*\(attached pic\))")
+_CUT = re.compile(rb"partial file|ended prematurely")
 # The end of what a failed ffmpeg says; a log of it is no use to anybody.
 _KEPT_LOG_BYTES = 64 * 1024
 
@@ -146,7 +153,9 @@ def _check_wave(data: bytes) -> None:
 
 def _check_whole(log: bytes, duration_s: float) -> None:
     """Refuse a recording of which a good part is missing."""
-    if (claim := _CLAIM.search(log)) is None:
+    if (claim := _CLAIM.search(log)) is None or _GUESSED in log:
+        return
+    if _PICTURES.search(log) and not _CUT.search(log):
         return
     hours, minutes, seconds = map(float, claim.groups())
     claimed_s = hours * 3600 + minutes * 60 + seconds

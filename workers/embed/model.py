@@ -125,7 +125,7 @@ def _describe(parts: Parts, place: Place) -> worker_pb2.ModelCard:
     norm = settings.embd_normalize if isinstance(settings, EmbedSettings) else _UNSET_NORM
     return worker_pb2.ModelCard(
         name=names[0],
-        aliases=(*names[1:], place.entry.name, checkpoint.path.name),
+        aliases=dict.fromkeys((*names[1:], place.entry.name, checkpoint.path.name)),
         kind=place.entry.kind,
         path=str(checkpoint.path),
         model_type=checkpoint.model_type,

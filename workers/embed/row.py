@@ -21,3 +21,8 @@ class Row:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def key(self) -> tuple[bytes, bytes]:
+        """What two rows have in common if the model sees the same."""
+        return self.ids.tobytes(), b"" if self.types is None else self.types.tobytes()

@@ -73,8 +73,13 @@ class EmbedService(embed_pb2_grpc.EmbedServicer):
 
             extra = len(request.query)
             rows = await self._in_pieces(write, request.documents, extra)
-            scores = await self._run(request, rows, context)
-        return pb.RerankReply(scores=scores[:, 0].tolist(), prompt_tokens=_count(rows))
+            # Computed twice, equal documents would differ in the last bit, and change places.
+            distinct = {row.key: row for row in rows}
+            scores = await self._run(request, list(distinct.values()), context)
+            score_of = dict(zip(distinct, scores[:, 0].tolist(), strict=True))
+        return pb.RerankReply(
+            scores=[score_of[row.key] for row in rows], prompt_tokens=_count(rows)
+        )
 
     # ---------------------------------------------------------------- innards
 

@@ -20,6 +20,9 @@ from workers.embed.row import Row
 # No ordinary text has this many characters per token: what lies beyond can't matter, unless the
 # first part turns out to be shorter than the limit.
 _CHARACTERS_PER_TOKEN = 64
+# What lies beyond is not read even then: blanks without end take minutes, and memory by the
+# gigabyte, on the one thread that all texts pass.
+_MOST_CHARACTERS = 1024 * 1024
 # By the files that name them, in order of precedence.
 _PAD_NAMES = ("pad_token", "eos_token")
 
@@ -74,7 +77,7 @@ class TextTokenizer:
             return text
         head = text[:limit]
         is_enough = len(self._tokenizer.encode_batch_fast([head])[0]) >= self.longest
-        return head if is_enough else text
+        return head if is_enough else text[: max(limit, _MOST_CHARACTERS)]
 
     def _row(self, encoding: Encoding) -> Row:
         if not encoding.ids:

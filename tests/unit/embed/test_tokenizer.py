@@ -42,6 +42,11 @@ def test_what_follows_much_white_space_is_still_read(tokenizer, blank):
     assert row.ids.tolist() == tokenizer.encode(["river"])[0].ids.tolist()
 
 
+def test_blanks_without_end_are_not_read_to_their_end(tokenizer):
+    (row,) = tokenizer.encode([f"{' ' * 1024 * 1024}river"])
+    assert len(row) == 2
+
+
 def test_cutting_a_text_before_the_tokenizer_changes_no_token(tokenizer):
     text = "the river flows deep " * 2000
     whole = tokenizer._tokenizer.encode(text).ids

@@ -69,9 +69,32 @@ async def test_a_wave_file_whose_header_claims_more_is_taken_as_it_is():
     assert len(await recording.decode(speech("-f", "wav")[:90_000], 600)) > 2 * recording.RATE_HZ
 
 
-async def test_what_breaks_off_is_refused():
-    data = SPEECH.read_bytes()
-    assert "breaks off after" in await refusal(data[: len(data) // 2])
+async def test_what_breaks_off_is_refused(tmp_path):
+    path = tmp_path / "short.flac"
+    speech("-t", "1.5", str(path), "-f", "null")
+    for data in (SPEECH.read_bytes(), path.read_bytes()):
+        assert "breaks off after" in await refusal(data[: len(data) // 2])
+
+
+@pytest.mark.parametrize("form", ["mp3", "adts"])
+async def test_a_length_that_is_a_guess_is_not_believed(form):
+    # Without a header, the length is guessed from the first packets: here those of silence.
+    words = ("-af", "adelay=6s", "-q:a", "1", "-write_xing", "0", "-id3v2_version", "0")
+    samples = await recording.decode(speech(*words[: 4 if form == "adts" else 8], "-f", form), 600)
+    assert len(samples) > 12 * recording.RATE_HZ
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+async def test_pictures_may_go_on_when_the_sound_has_ended(is_cut, tmp_path):
+    path = tmp_path / "film.mkv"
+    pictures = ("-f", "lavfi", "-i", "testsrc=d=20:s=64x64:r=5", "-i", "pipe:0")
+    coding = ("-c:v", "mpeg4", "-c:a", "libopus")
+    ffmpeg(*pictures, *coding, str(path), "-f", "null", data=SPEECH.read_bytes())
+    film = path.read_bytes()
+    if is_cut:
+        assert "breaks off after" in await refusal(film[: len(film) // 2])
+    else:
+        assert len(await recording.decode(film, 600)) > 5 * recording.RATE_HZ
 
 
 @pytest.mark.parametrize("data", [b"hello, this is text", bytes(50_000), b"RIFF\0\0\0\0WAVEfmt "])
