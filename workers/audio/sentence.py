@@ -7,6 +7,7 @@ what is a mark between clauses and what only looks like one, as in "Dr. Smith" o
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from typing import Final
 
@@ -26,12 +27,15 @@ _ABBREVIATIONS: Final = (
 _NOT_SHORT: Final = "".join(rf"(?<!\b{word})" for word in _ABBREVIATIONS)
 _END: Final = re.compile(rf"{_NOT_SHORT}[.!?…]+[{_CLOSING}]*(?=\s|$)|[。！？।\n]+")
 _MARK: Final = re.compile(
-    rf"{_NOT_SHORT}([.,;:!?…])[.,;:!?…]*[{_CLOSING}]*(?=\s|$)|\s([-–—])\s|(—)|([。！？，、；：।])"
+    rf"{_NOT_SHORT}([.,;:!?…])[.,;:!?…]*[{_CLOSING}]*(?=\s|$)|([!?])[!?]*(?=[^\W\d_])"
+    r"|\s([-–—])\s|(—)|([。！？，、；：।])"
 )
 _BULLET: Final = re.compile(r"^\s*[-*•#>]+\s+")
 _EMPHASIS: Final = re.compile(
     r"""(?<!\w)(?:[*_`]|~~)+(?=[\w"'(])|(?<=[\w.!?,;:"')])(?:[*_`]|~~)+(?!\w)"""
 )
+# Nobody can say these; what comes after a zero byte would be lost.
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 # Marks of other scripts → those that models know.
 _KNOWN_MARKS: Final = str.maketrans("-–。！？，、；：।", "——.!?,,;:.")
 
@@ -39,6 +43,8 @@ _KNOWN_MARKS: Final = str.maketrans("-–。！？，、；：।", "——.!?,,
 def split(text: str) -> list[str]:
     """Return the pieces of a text; only blanks, bullets and Markdown's emphasis are left out."""
     pieces: list[str] = []
+    # A letter and its accent as one character: of two, the accent would not be read.
+    text = _CONTROL.sub(" ", unicodedata.normalize("NFC", text))
     for sentence in _sentences(_EMPHASIS.sub("", text)):
         for piece in _shorten(sentence):
             last = pieces[-1] if pieces else ""

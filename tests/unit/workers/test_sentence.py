@@ -38,6 +38,7 @@ from workers.audio import sentence
             "**Note:** use `run` and __wait__ for a*b, snake_case and ~5 _more_.",
             ["Note: use run and wait for a*b, snake_case and ~5 more."],
         ),
+        ("Cafe\u0301\0au lait\x1b!", ["Café au lait !"]),
         ("Buy\n- milk\n* eggs\n\n# Note\n-5 degrees", ["Buy, milk, eggs, Note, -5 degrees"]),
         (
             "這是一個很長的句子，說了很多的話，還有更多的話，一直說到最後，真的停不下來。好。",
@@ -71,7 +72,7 @@ def test_nothing_is_lost_and_no_piece_is_too_long(text):
 
 
 def test_clauses_keep_their_marks_and_numbers_theirs():
-    said = list(sentence.clauses('Well, "yes"; it cost 3.50 — no: 1,000... Why?! Dr. No、好。'))
+    said = list(sentence.clauses('Well, "yes"; it cost 3.50 — no: 1,000... Why?!So. Dr. No、好。'))
     assert [(text.strip().strip('"'), mark) for text, mark in said] == [
         ("Well", ","),
         ("yes", ";"),
@@ -79,6 +80,7 @@ def test_clauses_keep_their_marks_and_numbers_theirs():
         ("no", ":"),
         ("1,000", "."),
         ("Why", "?"),
+        ("So", "."),
         ("Dr. No", ","),
         ("好", "."),
         ("", ""),
