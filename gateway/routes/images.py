@@ -54,6 +54,6 @@ async def draw(request: web.Request) -> NoReturn:
             raise invalid(name, "is not supported: images are part of the answer")
     raise ServiceError(
         "not_implemented",
-        "This server does not generate images. Start it with `--image-model` and an image "
-        "checkpoint.",
+        "This server does not generate images: that takes `--image-model`, which this release "
+        "has no worker for.",
     )

@@ -36,12 +36,14 @@ class Habits:
         short_ids: ids of calls have nine letters or digits.
         thinking: thoughts stand under this name, and never beside both text and a call.
         described: each function has a description.
+        alternates: user and assistant take turns; it refuses two turns of one in a row.
     """
 
     single_call: bool = False
     short_ids: bool = False
     thinking: bool = False
     described: bool = False
+    alternates: bool = False
 
     @staticmethod
     def read(template: str) -> Habits:
@@ -51,6 +53,8 @@ class Habits:
             short_ids=bool(_NINE_LETTERS.search(template)),
             thinking=bool(_THINKING.search(template)) and "reasoning_content" not in template,
             described=bool(_DESCRIPTION.search(template)),
+            # The word of the refusal in the templates of Mistral, Gemma and Llama 2.
+            alternates="must alternate" in template,
         )
 
 
@@ -110,6 +114,8 @@ def _name_results(messages: Iterable[dict[str, Any]]) -> None:
 
 def _adapt(messages: Iterable[dict[str, Any]], habits: Habits) -> Iterator[dict[str, Any]]:
     """Yield the messages as a template of these habits takes them."""
+    if habits.alternates:
+        messages = _join_turns(messages)
     for message in _split_calls(messages) if habits.single_call else messages:
         if habits.short_ids:
             _shorten_ids(message)
@@ -120,6 +126,21 @@ def _adapt(messages: Iterable[dict[str, Any]], habits: Habits) -> Iterator[dict[
                 message["content"] = ""
             message["thinking"] = "\n\n".join(thoughts)
         yield message
+
+
+def _join_turns(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the messages with neighbours in the same role as one, unless there are calls."""
+    joined: list[dict[str, Any]] = []
+    for message in messages:
+        last = joined[-1] if joined else {"role": None}
+        calls = "tool_calls" in last or "tool_calls" in message
+        if calls or message["role"] not in ("user", "assistant") or last["role"] != message["role"]:
+            joined.append(message)
+            continue
+        for name in ("reasoning_content", "content"):
+            if texts := [turn[name] for turn in (last, message) if turn.get(name)]:
+                last[name] = "\n\n".join(texts)
+    return joined
 
 
 def _split_calls(messages: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:

@@ -263,6 +263,35 @@ def test_ids_of_any_length_fit_a_template_that_wants_nine_letters():
         assert shown_ids(name, "a1b2c3d4e") == ["a1b2c3d4e"] * 2
 
 
+def test_neighbours_in_one_role_are_one_turn_where_roles_must_alternate():
+    messages = [
+        pb.Message(role=role, parts=[pb.Part(text=text)], reasoning=thoughts)
+        for role, text, thoughts in (
+            ("system", "s", None),
+            ("user", "a", None),
+            ("user", "b", None),
+            ("assistant", "", "hm"),
+            ("assistant", "c", None),
+            ("user", "d", None),
+        )
+    ]
+    chat = pb.ChatPrompt(messages=messages, add_generation_prompt=True)
+
+    def show(template):
+        prompter = Prompter(tiny_tokenizer.byte_level(template=template), None, {})
+        return json.loads(prompter.render(pb.GenerateRequest(chat=chat)))
+
+    shown = show("{# Roles must alternate. #}{{ messages | tojson }}")
+    assert [(turn["role"], turn["content"]) for turn in shown] == [
+        ("system", "s"),
+        ("user", "a\n\nb"),
+        ("assistant", "c"),
+        ("user", "d"),
+    ]
+    assert shown[2]["reasoning_content"] == "hm"
+    assert len(show("{{ messages | tojson }}")) == len(messages)
+
+
 def test_a_result_gets_the_name_of_its_function_unless_it_has_one():
     turn = message("assistant", tool_calls=[call(1)])
     assert "response:get_weather{" in render("function_gemma", ASK, turn, result(1, "sunny"))
