@@ -16,6 +16,7 @@ from typing import Final
 from aiohttp import web
 
 from gateway import cors
+from gateway.body import BODY_PATIENCE_S
 from gateway.context import CONTEXT, Context
 from gateway.dialects.base import ErrorDialect
 from gateway.dialects.openai import errors as openai_errors
@@ -73,6 +74,7 @@ def _make(context: Context, routes: Iterable[Route], prefix: str) -> web.Applica
     # Bodies are bounded by body.py, which counts while it reads.
     app = web.Application(middlewares=[count, rim], client_max_size=0)
     app[CONTEXT] = context
+    app[BODY_PATIENCE_S] = context.body_patience_s
     app[_OWNERS] = {}
     app.on_response_prepare.append(_name_request)
     cors.set_up(app, cors.Cors(context.settings))

@@ -1,13 +1,15 @@
 """The bytes of a request body, bounded, and their reading into a declared shape.
 
-Owns the limit on size and every way in which bytes fail to be the JSON that was declared; each
-one is `invalid_request` with the JSON path of what is wrong. Runs in the handler's task.
+Owns the limits on size and on waiting for the next bytes, and every way in which bytes fail to be
+the JSON that was declared; each one is `invalid_request` with the JSON path of what is wrong. Runs
+in the handler's task.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -27,23 +29,43 @@ _MESSAGE_CHARS: Final = 300
 _MAX_DEPTH: Final = 64
 
 
+# How long a client may take for the next bytes of a body.
+BODY_PATIENCE_S: Final = web.AppKey("body_patience_s", float)
+
+
 async def read_body(request: web.Request, limit_bytes: int) -> bytes:
     """Return the body; a declared or counted size over the limit is refused while reading.
 
     Raises:
-        ServiceError: `payload_too_large`, or `invalid_request` when its coding is broken.
+        ServiceError: `payload_too_large`, or `invalid_request` when its coding is broken or it
+            stops coming.
     """
     if (request.content_length or 0) > limit_bytes:
         raise too_large()
     body = bytearray()
     try:
-        async for chunk in request.content.iter_any():
+        while chunk := await arriving(request, request.content.readany()):
             body += chunk
             if len(body) > limit_bytes:
                 raise too_large()
     except (web.RequestPayloadError, http_exceptions.HttpProcessingError) as failure:
         raise ServiceError("invalid_request", "The body's transfer coding is broken.") from failure
     return bytes(body)
+
+
+async def arriving(request: web.Request, piece: Awaitable[T]) -> T:
+    """Return the next piece of a body.
+
+    Raises:
+        ServiceError: `invalid_request`, when nothing comes.
+    """
+    patience_s = request.app[BODY_PATIENCE_S]
+    try:
+        async with asyncio.timeout(patience_s):
+            return await piece
+    except TimeoutError:
+        sentence = f"The body is incomplete: nothing more came for {patience_s:g} s."
+        raise ServiceError("invalid_request", sentence) from None
 
 
 def too_large() -> ServiceError:

@@ -23,6 +23,7 @@ class Context:
 
     Attributes:
         patience_s: how long an admitted stream may stay without a status line.
+        body_patience_s: how long the next bytes of a body may take to come.
         turns: responses that are being streamed, by their ids.
     """
 
@@ -33,6 +34,7 @@ class Context:
     archive: Archive
     metrics: Metrics
     patience_s: float = 10.0
+    body_patience_s: float = 60.0
     turns: dict[str, Turn] = field(default_factory=dict)
 
     @property

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from aiohttp import BodyPartReader, MultipartReader, StreamReader, http_exceptions, web
 
-from gateway.body import too_large
+from gateway.body import arriving, too_large
 from shared.errors import ServiceError
 
 _MOST_PARTS: Final = 32
@@ -53,7 +53,7 @@ async def read_form(request: web.Request, limit_bytes: int) -> dict[str, list[by
         raise too_large()
     try:
         reader = MultipartReader(request.headers, cast("StreamReader", _Lines(request.content)))
-        return await _read_parts(reader, limit_bytes)
+        return await _read_parts(request, reader, limit_bytes)
     # What aiohttp raises for boundaries, headers and codings that are broken.
     except (
         ValueError,
@@ -64,16 +64,18 @@ async def read_form(request: web.Request, limit_bytes: int) -> dict[str, list[by
         raise ServiceError("invalid_request", "The form is malformed.") from failure
 
 
-async def _read_parts(reader: MultipartReader, left_bytes: int) -> dict[str, list[bytes]]:
+async def _read_parts(
+    request: web.Request, reader: MultipartReader, left_bytes: int
+) -> dict[str, list[bytes]]:
     form: dict[str, list[bytes]] = {}
     for _ in range(_MOST_PARTS + 1):
-        part = await reader.next()
+        part = await arriving(request, reader.next())
         if part is None:
             return form
         if not isinstance(part, BodyPartReader) or not part.name:
             raise ServiceError("invalid_request", "Every part of the form must have a name.")
         data = bytearray()
-        while chunk := await part.read_chunk():
+        while chunk := await arriving(request, part.read_chunk()):
             data += chunk
             if len(data) > left_bytes:
                 raise too_large()

@@ -67,13 +67,20 @@ class House:
         self.workers += workers
         return workers[0]
 
-    async def start(self, *, wait: bool = True, patience_s: float = 10.0, **settings: Any) -> None:
+    async def start(
+        self,
+        *,
+        wait: bool = True,
+        patience_s: float = 10.0,
+        body_patience_s: float = 60.0,
+        **settings: Any,
+    ) -> None:
         """Start workers and gateway, and wait until all are ready."""
         if not self.workers:
             self.add_worker()
         keys = Keys(settings.get("api_key", ()), ())
         context = make_context(Start(GatewaySettings(**settings), keys, self._entries))
-        self.context = replace(context, patience_s=patience_s)
+        self.context = replace(context, patience_s=patience_s, body_patience_s=body_patience_s)
         self._runner = web.AppRunner(
             make_app(self.context), handler_cancellation=True, shutdown_timeout=0.2
         )

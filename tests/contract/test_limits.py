@@ -113,6 +113,25 @@ async def test_a_body_over_the_limit_is_refused_while_it_comes(house: House):
     assert sent < 1_000_000
 
 
+@pytest.mark.parametrize(
+    ("path", "kind", "begun"),
+    [
+        (CHAT, "application/json", b'{"messages":'),
+        ("/v1/audio/transcriptions", "multipart/form-data; boundary=x", b"--x\r\nContent-"),
+    ],
+)
+async def test_a_body_that_stops_coming_is_refused(house: House, path, kind, begun):
+    await house.start(body_patience_s=0.1)
+    host, port = house.url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\nContent-Length: 99\r\n\r\n"
+    writer.write(head.encode() + begun)
+    answer = await asyncio.wait_for(reader.readuntil(b"}}"), 30)
+    writer.close()
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"The body is incomplete: nothing more came for 0.1 s." in answer
+
+
 async def test_a_compressed_body_is_measured_unpacked(house: House):
     await house.start(max_body_bytes=10_000)
     packed = gzip.compress(b" " * 1_000_000)
