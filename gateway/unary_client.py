@@ -56,15 +56,16 @@ class UnaryClient:
         except grpc.aio.AioRpcError as failure:
             raise from_rpc(failure) from None
 
-    async def stream(
-        self, method: StreamMethod[Q, A], request: Q, timeout_s: float
-    ) -> AsyncGenerator[A]:
+    async def stream(self, method: StreamMethod[Q, A], request: Q) -> AsyncGenerator[A]:
         """Yield the pieces of a worker's answer; leaving early reaches the worker.
+
+        How long it may take is the caller's to say: a call has one deadline only, and what comes
+        in pieces may be of any length.
 
         Raises:
             ServiceError: as `call` does.
         """
-        call = method(self._channel)(request, timeout=max(timeout_s, 0.001))
+        call = method(self._channel)(request)
         try:
             async for piece in call:
                 yield piece

@@ -75,7 +75,7 @@ class UnaryWorker(Worker):
             ServiceError: `server_busy`, `timeout`, `model_loading`, `worker_unavailable`, or what
                 the worker refused it with.
         """
-        deadline_s = self._admit(timeout_s)
+        deadline_s = _now_s() + self._admit(timeout_s)
         task = asyncio.ensure_future(self._serve(method, request, deadline_s))
         self._running.add(task)
         try:
@@ -92,15 +92,18 @@ class UnaryWorker(Worker):
     ) -> AsyncGenerator[A]:
         """Yield the pieces of an answer; a call is made once more only while there are none.
 
+        Args:
+            timeout_s: longest time to the first piece, and from one that was taken to the next.
+
         Raises:
             ServiceError: as `call` does.
         """
-        deadline_s = self._admit(timeout_s)
+        limit_s = self._admit(timeout_s)
         caller = asyncio.current_task()
         assert caller is not None
         self._running.add(caller)
         try:
-            pieces = self._serve_stream(method, request, deadline_s)
+            pieces = self._serve_stream(method, request, limit_s)
             async with aclosing(pieces):
                 async for piece in pieces:
                     yield piece
@@ -113,18 +116,19 @@ class UnaryWorker(Worker):
             self._running.discard(caller)
 
     async def _serve_stream(
-        self, method: StreamMethod[Q, A], request: Q, deadline_s: float
+        self, method: StreamMethod[Q, A], request: Q, limit_s: float
     ) -> AsyncGenerator[A]:
+        deadline_s = _now_s() + limit_s
         for is_last in (False, True):
             replica = await self._find_ready(deadline_s)
             has_begun = False
             replica.calls += 1
             try:
-                pieces = replica.client.stream(method, request, deadline_s - _now_s())
-                async with aclosing(pieces):
-                    async for piece in pieces:
+                async with aclosing(replica.client.stream(method, request)) as pieces:
+                    while (piece := await _next(pieces, deadline_s)) is not None:
                         has_begun = True
                         yield piece
+                        deadline_s = _now_s() + limit_s
                 return
             except ServiceError as failure:
                 self._judge(replica, failure, is_last=is_last or has_begun)
@@ -158,14 +162,14 @@ class UnaryWorker(Worker):
         log.info("%s: a call goes on elsewhere: %s", self.entry.name, failure.code)
 
     def _admit(self, timeout_s: float) -> float:
-        """Return the time by which a new call must be done.
+        """Return the seconds that a new call may take.
 
         Raises:
             ServiceError: the worker takes none now.
         """
         card = self.require_ready()
         self._refuse_full()
-        return _now_s() + min(timeout_s, card.call_timeout_ms / 1000 or timeout_s)
+        return min(timeout_s, card.call_timeout_ms / 1000 or timeout_s)
 
     def _refuse_full(self) -> None:
         """Refuse a call before anything is sent; the worker counts those of other gateways too."""
@@ -199,6 +203,19 @@ class UnaryWorker(Worker):
 
     def _clients(self) -> Sequence[UnaryClient]:
         return [replica.client for replica in self.replicas]
+
+
+async def _next(pieces: AsyncGenerator[A], deadline_s: float) -> A | None:
+    """Return the next piece; None when there is none.
+
+    Raises:
+        ServiceError: it failed, or did not come in time.
+    """
+    try:
+        async with asyncio.timeout_at(deadline_s):
+            return await anext(pieces, None)
+    except TimeoutError:
+        raise ServiceError("timeout", "The model worker did not answer in time.") from None
 
 
 def _now_s() -> float:

@@ -38,7 +38,7 @@ class AudioSettings:
     )
     request_timeout_s: int = setting(
         120,
-        "Longest time one request may take; 0: the default.",
+        "Longest time one request may take, or a stream until its next piece; 0: the default.",
         flags=("--audio-request-timeout-secs",),
         env=("MLXCEL_AUDIO_REQUEST_TIMEOUT_SECS",),
         unit="s",

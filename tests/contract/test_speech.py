@@ -200,6 +200,15 @@ async def test_one_text_too_many_and_one_too_slow_are_refused(make_booth):
     await until(lambda: booth.worker.cancelled == 1)
 
 
+async def test_a_text_of_any_length_may_be_spoken_but_each_piece_of_it_comes_in_time(make_booth):
+    booth = await make_booth(call_timeout_ms=500)
+    assert (await booth.say())[0] == 200
+    assert booth.worker.times_left_s == [None]
+    with pytest.raises(aiohttp.ClientPayloadError):
+        await booth.say("late [hold]")
+    await until(lambda: booth.worker.cancelled == 1)
+
+
 async def test_a_client_that_leaves_ends_its_call(make_booth):
     booth = await make_booth()
     async with booth.send("late [hold]"):

@@ -18,6 +18,9 @@ class FakeAudioWorker(FakeEmbedWorker, audio_pb2_grpc.AudioServicer):
 
     Args:
         audio: what it can do; without, all.
+
+    Attributes:
+        times_left_s: of every text, until the deadline of its call; None without one.
     """
 
     def __init__(self, address: str, *, audio: worker_pb2.AudioCard | None = None, **card) -> None:
@@ -25,6 +28,7 @@ class FakeAudioWorker(FakeEmbedWorker, audio_pb2_grpc.AudioServicer):
             transcribes=True, speaks=True, voices=["af_heart", "am_adam"]
         )
         super().__init__(address, "audio", audio=audio or everything, **card)
+        self.times_left_s: list[float | None] = []
 
     def _offer(self, server) -> None:
         audio_pb2_grpc.add_AudioServicer_to_server(self, server)
@@ -45,6 +49,7 @@ class FakeAudioWorker(FakeEmbedWorker, audio_pb2_grpc.AudioServicer):
 
     async def Speak(self, request, context):  # noqa: N802
         self.seen.append(request)
+        self.times_left_s.append(context.time_remaining())
         await self._obey(request.text, context)
         data = request.text.encode()
         yield pb.Sound(data=data[:5])
