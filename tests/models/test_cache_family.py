@@ -91,7 +91,7 @@ def keep(cache, indices):
         part.filter(indices)
 
 
-@pytest.fixture(scope="module", params=["llama", "sliding", "recurrent", "quantised"])
+@pytest.fixture(scope="module", params=["llama", "sliding", "recurrent"])
 def model(request):
     return mlx_lm.load(str(build(request.param)))[0]
 

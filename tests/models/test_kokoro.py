@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import subprocess
 
-import numpy as np
-
 from tests.example import read_pages, run_command
 from tests.models.hearing import words_of
 from tests.server import ROOT
@@ -14,23 +12,8 @@ SOUNDS = ROOT / "tests" / "data" / "audio"
 SENTENCES = (
     "The quick brown fox jumps over the lazy dog. She was happy to see her old friend again."
 )
-FORMATS = {
-    "wav": ("audio/wav", b"RIFF"),
-    "mp3": ("audio/mpeg", b"\xff\xf3"),
-    "flac": ("audio/flac", b"fLaC"),
-    "opus": ("audio/ogg", b"OggS"),
-    "aac": ("audio/aac", b"\xff\xf1"),
-    "pcm": ("audio/pcm", b""),
-}
 MODEL = {"model": "tts-1"}
-
-
-def decode(data: bytes, form: str):
-    """Return the samples that ffmpeg finds in a file."""
-    raw = ["-f", "s16le", "-ar", "24000", "-ac", "1"]
-    command = ["ffmpeg", "-v", "error", *(raw if form == "pcm" else []), "-i", "pipe:0", *raw]
-    run = subprocess.run([*command, "pipe:1"], input=data, capture_output=True, check=True)
-    return np.frombuffer(run.stdout, "<i2") / 32768
+WAVE_HEADER_BYTES = 44
 
 
 async def test_what_is_said_is_heard_word_for_word(studio_client):
@@ -46,24 +29,17 @@ async def test_what_is_said_is_heard_word_for_word(studio_client):
     assert words_of(heard.text) == words_of(SENTENCES)
 
 
-async def test_every_format_holds_the_same_sound(studio_client):
-    lengths_s, levels = {}, {}
-    for form, (content_type, magic) in FORMATS.items():
+async def test_a_slower_voice_takes_longer_and_a_file_is_the_samples_with_a_header(studio_client):
+    said = {}
+    for form, speed in (("wav", 4), ("pcm", 4), ("pcm", 2)):
         reply = await studio_client.audio.speech.create(
-            input="No.", voice="af_heart", response_format=form, speed=4, **MODEL
+            input="No.", voice="af_heart", response_format=form, speed=speed, **MODEL
         )
-        assert reply.response.headers["content-type"] == content_type
-        assert reply.content.startswith(magic)
-        samples = decode(reply.content, form)
-        lengths_s[form], levels[form] = len(samples) / 24_000, np.sqrt(np.mean(samples**2))
-    assert lengths_s["wav"] == lengths_s["pcm"] == lengths_s["flac"] > 0.2
-    # Coders of whole frames add up to two of them.
-    assert all(0 <= length_s - lengths_s["wav"] < 0.12 for length_s in lengths_s.values())
-    assert all(0.8 < level / levels["wav"] < 1.2 for level in levels.values())
-    slower = await studio_client.audio.speech.create(
-        input="No.", voice="af_heart", response_format="pcm", speed=2, **MODEL
-    )
-    assert len(slower.content) / 48_000 > 1.3 * lengths_s["pcm"]
+        assert reply.response.headers["content-type"] == f"audio/{form}"
+        said[form, speed] = reply.content
+    assert said["wav", 4].startswith(b"RIFF")
+    assert said["wav", 4][WAVE_HEADER_BYTES:] == said["pcm", 4]
+    assert len(said["pcm", 2]) > 1.3 * len(said["pcm", 4]) > 0
 
 
 async def test_the_voices_are_those_that_can_be_spoken_with(studio):
