@@ -18,35 +18,29 @@ def model():
     return checkpoint.build("llama")
 
 
-@pytest.fixture
-def server(make_folder, model):
-    """A server to be ended by the test."""
+@pytest.fixture(scope="module")
+def lasting(make_folder, model):
+    """A server that every test leaves ready, but for the last one, which ends it."""
     with serve(make_folder(), "-m", str(model)) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def lasting(make_folder, model):
-    """A server that every test leaves ready."""
-    with serve(make_folder(), "-m", str(model)) as server:
-        yield server
-
-
-def test_interrupt_ends_everything_within_five_seconds_and_leaves_nothing(server):
-    processes = server.tree()
-    assert len(processes) >= 6
-    began_s = time.monotonic()
-    server.process.send_signal(signal.SIGINT)
-    server.process.wait(5)
-    wait_for(lambda: none_lives(processes), 5 - (time.monotonic() - began_s))
-    assert not list(server.run_directory.glob("*.sock"))
-    assert not (server.run_directory / "fleet.toml").exists()
-
-
-def test_a_killed_launcher_leaves_no_process(server):
-    processes = server.tree()
-    server.process.kill()
-    wait_for(lambda: none_lives(processes), 15)
+def rivals(make_folder, model):
+    """Two servers started on one port at once: the one that is still there, and the other."""
+    folder = make_folder()
+    first = Server(folder, "-m", str(model))
+    second = Server(folder, "-m", str(model), port=first.port)
+    try:
+        yield wait_for(
+            lambda: (
+                (first.process.poll() is not None and (second, first))
+                or (second.process.poll() is not None and (first, second))
+            )
+        )
+    finally:
+        first.close()
+        second.close()
 
 
 def test_a_second_start_on_the_port_says_so_and_leaves_the_first_alone(lasting, model):
@@ -59,25 +53,21 @@ def test_a_second_start_on_the_port_says_so_and_leaves_the_first_alone(lasting, 
     assert lasting.ask("/health")[0] == 200
 
 
-def test_of_two_starts_at_once_one_serves(make_folder, model):
-    folder = make_folder()
-    first = Server(folder, "-m", str(model))
-    second = Server(folder, "-m", str(model), port=first.port)
-    try:
-        loser, winner = wait_for(
-            lambda: (
-                (first.process.poll() is not None and (first, second))
-                or (second.process.poll() is not None and (second, first))
-            )
-        )
-        assert loser.process.returncode == EXIT_PERMANENT
-        assert "error: " in loser.log.read_text()
-        winner.wait_until_ready()
-        assert (winner.run_directory / "fleet.toml").exists()
-        assert len(winner.find("workers.text")) == 1
-    finally:
-        first.close()
-        second.close()
+def test_of_two_starts_at_once_one_serves(rivals):
+    winner, loser = rivals
+    assert loser.process.returncode == EXIT_PERMANENT
+    assert "error: " in loser.log.read_text()
+    winner.wait_until_ready()
+    assert (winner.run_directory / "fleet.toml").exists()
+    assert len(winner.find("workers.text")) == 1
+
+
+def test_a_killed_launcher_leaves_no_process(rivals):
+    winner, _ = rivals
+    winner.wait_until_ready()
+    processes = winner.tree()
+    winner.process.kill()
+    wait_for(lambda: none_lives(processes), 15)
 
 
 @pytest.mark.parametrize(
@@ -118,3 +108,15 @@ def test_a_broken_checkpoint_is_said_once_and_ends_the_server(make_folder, model
     assert text.count("error: ") == 1, text
     assert "broken" in text
     assert "restart" not in text
+
+
+def test_interrupt_ends_everything_within_five_seconds_and_leaves_nothing(lasting):
+    lasting.wait_until_ready()
+    processes = lasting.tree()
+    assert len(processes) >= 6
+    began_s = time.monotonic()
+    lasting.process.send_signal(signal.SIGINT)
+    lasting.process.wait(5)
+    wait_for(lambda: none_lives(processes), 5 - (time.monotonic() - began_s))
+    assert not list(lasting.run_directory.glob("*.sock"))
+    assert not (lasting.run_directory / "fleet.toml").exists()
