@@ -14,6 +14,8 @@ from functools import lru_cache
 from typing import Any
 
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+# What a character stands for that stands for no byte: past Latin-1.
+_NO_BYTE = "\uffff"
 # SentencePiece writes a space as U+2581.
 _SPACE_MARK = "\u2581"
 
@@ -84,12 +86,17 @@ def _reader(tokenizer: Any, decoder: set[str]) -> Any:
 
 
 def _byte_level(name: str | None) -> bytes:
-    table = _byte_alphabet()
-    out = bytearray()
-    for character in name or "":
-        byte = table.get(character)
-        out += character.encode() if byte is None else bytes((byte,))
-    return bytes(out)
+    # One name after the other took a second of every start with a large vocabulary.
+    try:
+        return (name or "").translate(_byte_alphabet()).encode("latin-1")
+    except UnicodeEncodeError:
+        return b"".join(map(_spell, name or ""))
+
+
+def _spell(character: str) -> bytes:
+    """Return the byte a character stands for; of one that stands for none, its own."""
+    byte = _byte_alphabet().get(ord(character), _NO_BYTE)
+    return character.encode() if byte == _NO_BYTE else byte.encode("latin-1")
 
 
 def _sentence_piece(name: str | None) -> bytes:
@@ -100,14 +107,17 @@ def _sentence_piece(name: str | None) -> bytes:
 
 
 @lru_cache(maxsize=1)
-def _byte_alphabet() -> dict[str, int]:
-    """Return GPT-2's printable stand-in of each byte.
+def _byte_alphabet() -> dict[int, str]:
+    """Return the byte, as a character below 256, of each of GPT-2's printable stand-ins.
+
+    What else is below 256 and no ASCII becomes a character that is no byte.
 
     Source: openai/gpt-2, src/encoder.py, bytes_to_unicode: printable Latin-1 bytes stand for
     themselves, the others for U+0100 onwards in order.
     """
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     hidden = [byte for byte in range(256) if byte not in printable]
-    table = {chr(byte): byte for byte in printable}
-    table.update({chr(0x100 + index): byte for index, byte in enumerate(hidden)})
+    table = {byte: _NO_BYTE for byte in hidden if byte >= 0x80}
+    table.update({byte: chr(byte) for byte in printable})
+    table.update({0x100 + index: chr(byte) for index, byte in enumerate(hidden)})
     return table
