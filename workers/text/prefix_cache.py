@@ -114,8 +114,9 @@ class PrefixCache:
         self._expire()
         self.counts.lookups += 1
         tokens = np.asarray(ids, dtype=np.int32)
-        self._fetch(namespace, tokens)
         entry, common = self._best(namespace, tokens)
+        if self._fetch(namespace, tokens, common):
+            entry, common = self._best(namespace, tokens)
         if entry is None or common < self._limits.min_tokens:
             return None
         self._touch(entry)
@@ -136,12 +137,13 @@ class PrefixCache:
         tokens = np.asarray(ids, dtype=np.int32)
         trimmable = all(part.is_trimmable() for part in cache)
         nbytes = _size(cache)
-        if len(tokens) < self._limits.min_tokens or not _finite(cache):
+        if len(tokens) < self._limits.min_tokens:
             return
         if nbytes > self._limits.capacity_bytes:
             self.counts.rejections_oversized += 1
             return
-        if self._covered(namespace, tokens, trimmable=trimmable):
+        # Looking at every number comes last: it takes a pass over the whole cache.
+        if self._covered(namespace, tokens, trimmable=trimmable) or not _finite(cache):
             return
         entry = Entry(namespace, tokens, cache, trimmable, nbytes)
         if trimmable:
@@ -177,20 +179,24 @@ class PrefixCache:
         reply.max_entries = self._limits.max_entries
         return reply
 
-    def _fetch(self, namespace: bytes, tokens: np.ndarray) -> None:
-        """Bring in an entry from disk that stands for more of `tokens` than any here."""
+    def _fetch(self, namespace: bytes, tokens: np.ndarray, common: int) -> bool:
+        """Bring in an entry from disk that stands for more of `tokens`; return whether it did.
+
+        Args:
+            common: how many of them an entry here stands for.
+        """
         if self._store is None:
-            return
-        _, common = self._best(namespace, tokens)
+            return False
         worth_tokens = max(common + 1, self._limits.min_tokens)
         usable = [(usable_tokens(item, tokens), item) for item in self._store.entries(namespace)]
         for length, item in sorted(usable, key=lambda pair: pair[0], reverse=True):
             if length < worth_tokens:
-                return
+                break
             cache = self._store.load(item)
             if cache is not None:
                 self._bring_in(Entry(namespace, item.tokens, cache, item.trimmable, _size(cache)))
-                return
+                return True
+        return False
 
     def _bring_in(self, entry: Entry) -> None:
         entry.used_s = self._clock()
