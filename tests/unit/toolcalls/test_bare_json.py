@@ -71,6 +71,7 @@ def test_any_other_answer_is_content_as_it_is(form, text):
         ('<|python_tag|>{"name": "f", "parameters": {}}', "", [F]),
         ('<|python_tag|>{"name": "f"}', "", [F]),
         ('so <|python_tag|>{"name": "f"}; {"name": "g"}', "so ", [F, G]),
+        ('{"a": "<|python_tag|>{"name": "f"}', '{"a": "', [F]),
         ("<|python_tag|>print(1)", "<|python_tag|>print(1)", []),
         ('{"name": "f", "parameters": {}}<|python_tag|>{"name": "g"}', "", [F, G]),
     ],

@@ -116,13 +116,14 @@ def test_what_is_no_call_is_content_with_its_delimiters(text):
         ('<tool_call>{"name": "f", "arguments": {"a": 1}}', "", [("f", '{"a": 1}')]),
         (
             '<tool_call>{"name": "f", "arguments": {"a": 1}}\n</tool',
-            "\n</tool",
+            "",
             [("f", '{"a": 1}')],
         ),
         ('<tool_call>{"name": "f", "arguments": {"a": 1}', "", [("f", '{"a": 1}')]),
         ('<tool_call>{"name": "f", "arguments": {"a": "b', "", [("f", '{"a": "b')]),
         ('<tool_call>{"name": "f", "arguments": ', "", [("f", "")]),
         ('<tool_call>{"name": "f"', "", [("f", "")]),
+        ('<tool_call>{"name": "f", "argum', "", [("f", "")]),
     ],
 )
 def test_a_text_that_ends_in_a_call_keeps_what_it_has(text, said, found):
@@ -153,7 +154,9 @@ F, G = ("f", "{}"), ("g", "{}")
         (block(f'[{CALL_F}, {{"x": 1}}]'), ', {"x": 1}]\n', [F]),
         (block('{"name": "f", "arguments": {"a": 1}'), "", [("f", '{"a": 1}')]),
         (block('{"name": "f", "arguments": {"a": [1}'), "", [("f", '{"a": [1}\n')]),
-        (block('{"name": "f", "arguments": {}, oops}'), "oops}\n", [F]),
+        (block('{"name": "f", "arguments": {}, oops}'), ", oops}\n", [F]),
+        (block('{"name": "f", "arguments": {}, "k" oops}'), ', "k" oops}\n', [F]),
+        (block('{"name": "f", "arguments": {}'), "", [F]),
     ],
 )
 def test_several_calls_and_the_text_about_them(text, said, found):

@@ -76,7 +76,7 @@ class BlockParser(StreamParser):
                 return ()
             self._source.keep()
             yield from self._source.skip_space()
-            if (yield from read_one(self._source, *closings)):
+            if (yield from self._source.read_closing(closings)):
                 self._source.forget()
                 return ()
             calls = (yield from self._read_calls()) if self._many else None

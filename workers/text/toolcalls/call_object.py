@@ -3,7 +3,7 @@
 Of the members only the name and the arguments (also called `parameters`) count, the first of
 each; others are read over. Arguments that come before the name wait for it. An object as
 arguments stays the model's own text, a string gives its characters, and `null`, like none at
-all, gives `{}`.
+all, gives `{}`. Where the object breaks off behind them, the rest is left to be content.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class CallObject:
             arguments, an object or a string, must come too.
 
     Attributes:
-        started: whether it turned out to be a call; if so it has also been ended. What the
-            source kept is forgotten then.
+        started: whether it turned out to be a call; if so it has also been ended, and the
+            source keeps what was read and is no part of it.
     """
 
     def __init__(self, source: Source, out: Pieces, *, bare: bool = False) -> None:
@@ -37,15 +37,20 @@ class CallObject:
         self._held: list[str] = []
         self._has_arguments = False
         self._has_text = False
+        self._keeps = False
         self.started = False
 
     def read(self) -> Reading[bool]:
         """Read it from its opening brace on; return whether it came to its closing one."""
         complete = yield from self._read_members()
-        if self.started:
-            if complete and not self._has_text:
-                self._out.arguments("{}")
-            self._out.end()
+        if not self.started:
+            return complete
+        if complete and not self._has_text:
+            self._out.arguments("{}")
+        self._out.end()
+        # A member that the end of the text has cut off is no content.
+        if complete or not self._keeps or (yield from self._source.peek()) == "":
+            self._source.keep()
         return complete
 
     def _read_members(self) -> Reading[bool]:
@@ -54,6 +59,9 @@ class CallObject:
         while char == '"':
             if not (yield from self._read_member()):
                 return False
+            if self.started:
+                self._source.keep()
+                self._keeps = True
             char = yield from self._source.skip_space()
             if char != ",":
                 break
@@ -93,6 +101,9 @@ class CallObject:
             return False
         self._has_arguments = True
         self._start_if_known()
+        if self.started:
+            self._source.forget()
+            self._keeps = False
         if nested:
             return (yield from read_value(self._source, self._give))
         if quoted:
@@ -114,7 +125,6 @@ class CallObject:
         if self.started or not self._name or (self._bare and not self._has_arguments):
             return
         self.started = True
-        self._source.forget()
         self._out.start(self._name)
         for text in self._held:
             self._out.arguments(text)

@@ -53,13 +53,11 @@ class JsonBlockParser(StreamParser):
         if listed:
             self._source.skip()
             char = yield from self._source.skip_space()
-        started = False
+        started, complete = False, True
         while char == "{":
             call = CallObject(self._source, self._out, bare=bare)
             complete = yield from call.read()
-            if call.started:
-                started = True
-                self._source.keep()
+            started = started or call.started
             if not call.started or not complete:
                 break
             char = yield from self._read_separator(listed=listed)
@@ -67,7 +65,13 @@ class JsonBlockParser(StreamParser):
             if started and (yield from self._read_end(listed=listed)):
                 self._source.forget()
                 return False
-        self._out.text(self._source.release())
+        if bare and not started:
+            # A delimiter may stand in it, which is none of JSON's own.
+            self._source.rewind()
+            return False
+        text = self._source.release()
+        # White space in an object that breaks off is none of the content.
+        self._out.text(text if complete or text.strip() else "")
         return started and self._closing != ""
 
     def _read_separator(self, *, listed: bool) -> Reading[str]:
@@ -91,7 +95,4 @@ class JsonBlockParser(StreamParser):
         if not self._closing:
             return listed
         yield from self._source.skip_space()
-        if not (yield from self._source.look((self._closing,))):
-            return False
-        self._source.skip(len(self._closing))
-        return True
+        return (yield from self._source.read_closing((self._closing,))) != ""

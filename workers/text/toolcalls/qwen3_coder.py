@@ -11,7 +11,9 @@
 The arguments are composed: a parameter that the tool's schema makes a string is given out as it
 is written, any other once it is complete and converted. One new line after a parameter's opening
 tag and one before its closing tag are markup, and so is white space between tags. The model is
-known to forget `<tool_call>`: a function that is declared is a call without it.
+known to forget tags: a function that is declared is a call without `<tool_call>`, and the end of
+the text's last function ends its last parameter. Hermes' JSON between the same tags is understood
+too.
 Source: Qwen3-Coder's chat template.
 """
 
@@ -21,6 +23,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from workers.text.toolcalls.call_object import CallObject
 from workers.text.toolcalls.conversion import convert, is_text
 from workers.text.toolcalls.format import Format, Tools, to_json
 from workers.text.toolcalls.source import Reading
@@ -33,6 +36,8 @@ _END_FUNCTION = "</function>"
 _PARAMETER = "<parameter="
 _END_PARAMETER = "</parameter>"
 _NAME = re.compile(r"[^<>\r\n]+")
+# A value whose closing tag is missing, up to the end of the text.
+_UNCLOSED = re.compile(r"(.*?)\n?</function>\s*(?:</tool_call>\s*)?", re.DOTALL)
 
 
 class Qwen3CoderParser(StreamParser):
@@ -58,23 +63,30 @@ class Qwen3CoderParser(StreamParser):
         found = opening
         if opening == _OPENING:
             found = yield from self._read_tag(_FUNCTION)
-        started = False
+        started = (yield from self._read_object()) if not found else False
         while found == _FUNCTION:
             name = yield from self._read_name()
             if not name or (opening == _FUNCTION and name not in self._tools):
                 break
             started = True
             complete = yield from self._read_call(name)
-            self._source.keep()
             if not complete:
                 break
             found = yield from self._read_tag(_FUNCTION)
-        if started and (yield from self._source.look((_CLOSING,))):
-            self._source.skip(len(_CLOSING))
+        if started and (yield from self._source.read_closing((_CLOSING,))):
             self._source.forget()
             return False
         self._out.text(self._source.release())
         return started
+
+    def _read_object(self) -> Reading[bool]:
+        """Read a call in JSON if it comes next; return whether it does."""
+        if (yield from self._source.peek()) != "{":
+            return False
+        call = CallObject(self._source, self._out)
+        if (yield from call.read()):
+            yield from self._source.skip_space()
+        return call.started
 
     def _read_tag(self, tag: str) -> Reading[str]:
         """Read white space, and the beginning of a tag if it comes next; return that."""
@@ -92,28 +104,34 @@ class Qwen3CoderParser(StreamParser):
         return name.strip()
 
     def _read_call(self, name: str) -> Reading[bool]:
-        """Read a function's parameters up to its end; return whether it came."""
-        self._source.forget()
+        """Read a function's parameters up to its end; return whether it came.
+
+        What was read and is no part of the call is kept.
+        """
         self._out.start(name)
         complete = yield from self._read_parameters(self._tools.get(name, {}))
         self._out.end()
+        if complete or (yield from self._source.peek()) == "":
+            self._source.keep()
         return complete
 
     def _read_parameters(self, schema: Mapping[str, Any]) -> Reading[bool]:
         joint = "{"
+        self._source.keep()
         while (yield from self._read_tag(_PARAMETER)):
             name = yield from self._read_name()
             if not name:
                 return False
             self._out.arguments(f"{joint}{to_json(name)}: ")
             joint = ", "
-            if not (yield from self._read_value(schema, name)):
+            complete = yield from self._read_value(schema, name)
+            self._source.keep()
+            if not complete:
                 return False
-        found = yield from self._source.look((_END_FUNCTION, _CLOSING))
-        if not found:
+        if not (yield from self._source.look((_CLOSING,))) and not (
+            yield from self._source.read_closing((_END_FUNCTION,))
+        ):
             return False
-        if found == _END_FUNCTION:
-            self._source.skip(len(found))
         self._out.arguments("{}" if joint == "{" else "}")
         return True
 
@@ -123,20 +141,44 @@ class Qwen3CoderParser(StreamParser):
             self._source.skip()
         if is_text(schema, name):
             return (yield from self._read_text())
+        self._source.keep()
         parts: list[str] = []
-        found = yield from self._source.find((_END_PARAMETER,), parts.append)
-        if found:
+        if (yield from self._source.find((_END_PARAMETER,), parts.append)):
             text = "".join(parts).removesuffix("\n")
-            self._out.arguments(convert(text, schema, name))
-        return found != ""
+        elif unclosed := _UNCLOSED.fullmatch("".join(parts)):
+            text = unclosed[1]
+            self._source.rewind()
+            self._source.skip(len(text))
+        else:
+            self._out.arguments("".join(parts))
+            return False
+        self._out.arguments(convert(text, schema, name))
+        return True
 
     def _read_text(self) -> Reading[bool]:
         self._out.arguments('"')
-        ends = (f"\n{_END_PARAMETER}", _END_PARAMETER)
+        ends = (f"\n{_END_PARAMETER}", _END_PARAMETER, f"\n{_END_FUNCTION}")
         found = yield from self._source.find(ends, self._give_text)
+        if found == ends[-1]:
+            found = yield from self._read_doubtful(found)
         if found:
             self._out.arguments('"')
         return found != ""
+
+    def _read_doubtful(self, end: str) -> Reading[str]:
+        """Read on from what ends a value only if no closing tag comes; return what ends it."""
+        self._source.keep(end)
+        parts = [end]
+        found = yield from self._source.find((_END_PARAMETER,), parts.append)
+        text = "".join(parts)
+        unclosed = _UNCLOSED.fullmatch(text)
+        if found or not unclosed:
+            self._give_text(text.removesuffix("\n") if found else text)
+            return found
+        self._source.rewind()
+        self._source.skip(len(unclosed[1]))
+        self._give_text(unclosed[1])
+        return end
 
     def _give_text(self, text: str) -> None:
         self._out.arguments(to_json(text)[1:-1])

@@ -101,6 +101,18 @@ class Source:
                 return ""
             yield
 
+    def read_closing(self, closings: Sequence[str]) -> Reading[str]:
+        """Read which of some texts comes next; return it, or "" with nothing read.
+
+        At the end of the text, which may have been cut, the beginning of one will do.
+        """
+        found = yield from self.look(closings)
+        rest = self._text[self._place :]
+        if not found and rest and self._ended:
+            found = next((text for text in closings if text.startswith(rest)), "")
+        self.skip(min(len(found), len(rest)))
+        return found
+
     def find(self, delimiters: Sequence[str], give: Give) -> Reading[str]:
         """Give the text before the first delimiter, read that and return it; "" at the end.
 
@@ -131,6 +143,11 @@ class Source:
         kept = "".join(self._kept) + self._text[self._mark : self._place]
         self.forget()
         return kept
+
+    def rewind(self) -> None:
+        """Go back to where `keep` was called and forget it."""
+        unread = self._text[self._place :]
+        self._text, self._place = self.release() + unread, 0
 
     def forget(self) -> None:
         """Forget what was read since `keep`."""
