@@ -34,6 +34,7 @@ def main() -> None:
     # Broken HTTP from a client is no error of ours, and the rim logs what handlers raise.
     logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
     lifecycle.give_way()
+    lifecycle.allow_connections()
     uvloop.run(serve(start))
 
 

@@ -37,6 +37,7 @@ from gateway.routes import (
 )
 from gateway.routes.route import Handler, Route
 from gateway.sse import open_stream
+from gateway.stall import hand_over
 from shared.errors import ServiceError
 
 log = logging.getLogger(__name__)
@@ -72,7 +73,7 @@ def make_metrics_app(context: Context) -> web.Application:
 
 def _make(context: Context, routes: Iterable[Route], prefix: str) -> web.Application:
     # Bodies are bounded by body.py, which counts while it reads.
-    app = web.Application(middlewares=[count, rim], client_max_size=0)
+    app = web.Application(middlewares=[count, hand_over, rim], client_max_size=0)
     app[CONTEXT] = context
     app[BODY_PATIENCE_S] = context.body_patience_s
     app[_OWNERS] = {}

@@ -14,6 +14,7 @@ from typing import Final
 from aiohttp import web
 
 from gateway.sse import note_stream
+from gateway.stall import deliver
 from shared.errors import ServiceError
 
 # A client that takes nothing for this long keeps a worker from everybody else.
@@ -55,10 +56,14 @@ class ByteStream:
         return self._response.prepared
 
     async def send(self, data: bytes) -> None:
-        """Write, and wait while the client is behind."""
+        """Write, and wait while the client is behind.
+
+        Raises:
+            ConnectionError: it is gone, or too far behind.
+        """
         if not self.opened:
             await self._response.prepare(self._request)
-        await self._response.write(data)
+        await deliver(self._request, self._response.write(data))
 
     async def fail(self, error: ServiceError) -> web.StreamResponse:  # noqa: ARG002 - no place for it
         """Break the connection."""
@@ -70,5 +75,5 @@ class ByteStream:
         """Write the end and return the response."""
         if not self.opened:
             await self._response.prepare(self._request)
-        await self._response.write_eof()
+        await deliver(self._request, self._response.write_eof())
         return self._response

@@ -14,6 +14,7 @@ from typing import Final, Protocol, Self
 
 from aiohttp import web
 
+from gateway.stall import deliver
 from shared.errors import ServiceError
 
 HEADERS: Final = {
@@ -23,8 +24,6 @@ HEADERS: Final = {
     "X-Accel-Buffering": "no",
 }
 _COMMENT: Final = b": ping\n\n"
-# A client that has taken nothing for this long is not coming back.
-_STALL_S: Final = 120.0
 
 
 class EventStream:
@@ -36,7 +35,6 @@ class EventStream:
         patience_s: seconds after which a stream without any bytes is opened by one; what
             fails later is told in the stream.
         render_ping: what this stream's sign of life is; nothing for a comment.
-        stall_s: seconds after which the connection of a client that takes nothing is cut.
     """
 
     def __init__(
@@ -46,21 +44,16 @@ class EventStream:
         ping_s: float | None,
         patience_s: float,
         render_ping: Callable[[], bytes] = bytes,
-        *,
-        stall_s: float = _STALL_S,
     ) -> None:
         self._request = request
         self._render_failure = render_failure
         self._render_ping = render_ping
         self._ping_s = ping_s
         self._patience_s = patience_s
-        self._stall_s = stall_s
         self._response: web.StreamResponse | None = None
         self._opening = asyncio.Lock()
         self._now_s = asyncio.get_running_loop().time
         self._written_s = self._now_s()
-        # Since when the client is behind; None while it keeps up.
-        self._behind_s: float | None = None
         self._timer: asyncio.Task[None] | None = None
         note_stream(request, self)
 
@@ -78,10 +71,14 @@ class EventStream:
         return self._response is not None
 
     async def send(self, data: bytes) -> None:
-        """Write, and wait while the client is behind."""
-        self._behind_s = self._now_s()
-        await self._write(data)
-        self._behind_s = None
+        """Write, and wait while the client is behind.
+
+        Raises:
+            ConnectionError: it is gone, or too far behind.
+        """
+        response = self._response or await self._open()
+        self._written_s = self._now_s()
+        await deliver(self._request, response.write(data))
 
     async def fail(self, error: ServiceError) -> web.StreamResponse:
         """Tell that the stream has failed, and end it."""
@@ -91,7 +88,7 @@ class EventStream:
     async def finish(self) -> web.StreamResponse:
         """Write the end and return the response."""
         response = self._response or await self._open()
-        await response.write_eof()
+        await deliver(self._request, response.write_eof())
         return response
 
     async def _open(self) -> web.StreamResponse:
@@ -108,28 +105,10 @@ class EventStream:
             while (silence_s := self._allowed_silence_s()) is not None:
                 left_s = self._written_s + silence_s - self._now_s()
                 if left_s <= 0:
-                    await self._ping()
+                    await self.send(self._render_ping() or _COMMENT)
                 else:
                     # What is allowed changes when the stream opens: look again by then.
                     await asyncio.sleep(min(left_s, self._ping_s or left_s))
-
-    async def _ping(self) -> None:
-        """Send a sign of life, or hang up on a client that takes nothing any more.
-
-        Raises:
-            ConnectionError: there is nobody at the other end.
-        """
-        behind_s = 0.0 if self._behind_s is None else self._now_s() - self._behind_s
-        if behind_s > self._stall_s:
-            if self._request.transport is not None:
-                self._request.transport.abort()
-            raise ConnectionAbortedError
-        await self._write(self._render_ping() or _COMMENT)
-
-    async def _write(self, data: bytes) -> None:
-        response = self._response or await self._open()
-        self._written_s = self._now_s()
-        await response.write(data)
 
     def _allowed_silence_s(self) -> float | None:
         return self._ping_s if self.opened else self._patience_s

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import resource
 import signal
 import socket
 import sys
@@ -54,6 +55,25 @@ def give_way() -> None:
         # A sandbox may forbid it; nothing but speed is lost.
         with contextlib.suppress(OSError):
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+
+
+def allow_connections() -> None:
+    """Raise this process's limit on open files, of which every connection is one.
+
+    Many systems begin with 1,024, macOS with 256.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return
+    # macOS may take less than it calls its hard limit: setrlimit(2), OPEN_MAX.
+    for wanted in (65_536, 10_240):
+        if hard != resource.RLIM_INFINITY:
+            wanted = min(wanted, hard)  # noqa: PLW2901
+        if wanted <= soft:
+            return
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            return
 
 
 class Beat:

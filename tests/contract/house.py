@@ -18,6 +18,7 @@ from gateway.auth import Keys
 from gateway.context import Context
 from gateway.replica import Replica
 from gateway.server import Start, make_context, stop
+from gateway.stall import LIMIT_S
 from shared.fleet import WorkerEntry
 from shared.settings import GatewaySettings
 from tests.fakes.text_worker import FakeTextWorker
@@ -73,6 +74,7 @@ class House:
         wait: bool = True,
         patience_s: float = 10.0,
         body_patience_s: float = 60.0,
+        stall_s: float = 60.0,
         **settings: Any,
     ) -> None:
         """Start workers and gateway, and wait until all are ready."""
@@ -81,9 +83,9 @@ class House:
         keys = Keys(settings.get("api_key", ()), ())
         context = make_context(Start(GatewaySettings(**settings), keys, self._entries))
         self.context = replace(context, patience_s=patience_s, body_patience_s=body_patience_s)
-        self._runner = web.AppRunner(
-            make_app(self.context), handler_cancellation=True, shutdown_timeout=0.2
-        )
+        app = make_app(self.context)
+        app[LIMIT_S] = stall_s
+        self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.2)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
         await site.start()
@@ -104,6 +106,12 @@ class House:
         if self._runner is not None:
             await stop([self._runner], self.context)
         await asyncio.gather(*(worker.stop() for worker in self.workers))
+
+    @property
+    def connections(self) -> int:
+        """How many clients are connected."""
+        assert self._runner is not None and self._runner.server is not None
+        return len(self._runner.server.connections)
 
     # ------------------------------------------------------------ client
 

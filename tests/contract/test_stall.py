@@ -1,0 +1,45 @@
+"""Clients that stop taking their answer and stay connected: nothing waits for them for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+
+from tests.contract.house import CHAT, House, body, until
+
+
+def post(house: House, data: bytes) -> socket.socket:
+    """Return a connection that has sent a request, with small buffers for its answer."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    host, port = house.url.removeprefix("http://").split(":")
+    client.connect((host, int(port)))
+    client.settimeout(20)
+    head = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(data)}\r\n\r\n"
+    client.sendall(head.encode() + data)
+    return client
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_answer_that_nobody_takes_is_broken_off(house: House, stream: bool):
+    house.add_worker(step_s=0.0)
+    await house.start(stall_s=0.2)
+    data = body("slow [tokens=4000] [big]", stream=stream)
+    client = post(house, data)
+    await until(lambda: len(house.worker.submitted) == 1)
+    await until(lambda: not house.connections, 30)
+    await house.idle()
+    assert await asyncio.to_thread(is_broken, client)
+    client.close()
+
+
+def is_broken(client: socket.socket) -> bool:
+    """Read everything there is; return whether it ends with a fault."""
+    try:
+        while client.recv(1 << 20):
+            pass
+    except ConnectionResetError:
+        return True
+    return False
