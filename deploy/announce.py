@@ -10,6 +10,8 @@ import argparse
 import contextlib
 import http.client
 import os
+import shlex
+import socket
 import time
 from pathlib import Path
 from typing import Final
@@ -18,8 +20,10 @@ from deploy.ancestry import Ancestry
 from shared.config import resolve
 from shared.fleet import load_fleet
 from shared.settings import GatewaySettings
+from shared.settings.value import is_socket
 
 _PAUSE_S: Final = 0.2
+_TIMEOUT_S: Final = 2.0
 _QUESTION: Final = (
     '{"messages":[{"role":"user","content":"What is the capital of France?"}],'
     '"temperature":0,"stream":true}'
@@ -30,23 +34,30 @@ _LOOPBACK: Final = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
 
 def invite(gateway: GatewaySettings) -> str:
     """Return the lines that tell a user what to do now."""
-    host = _reach(gateway)
+    host, way, key = _reach(gateway), "", ""
     url = f"http://[{host}]:{gateway.port}" if ":" in host else f"http://{host}:{gateway.port}"
-    key = ""
+    if is_socket(gateway.host):
+        url, way = "http://localhost", f" --unix-socket {shlex.quote(gateway.host)}"
     if gateway.api_key or gateway.api_key_file:
         key = " -H 'Authorization: Bearer YOUR-KEY'"
     url += gateway.api_prefix
-    call = f"curl -N {url}/v1/chat/completions -H 'Content-Type: application/json'{key}"
+    call = f"curl -N{way} {url}/v1/chat/completions -H 'Content-Type: application/json'{key}"
+    place = gateway.host if way else url
     return (
-        f"\nmlxcel-server answers at {url}  (Ctrl-C stops it). Try:\n\n  {call} -d '{_QUESTION}'\n"
+        f"\nmlxcel-server answers at {place}  (Ctrl-C stops it). Try:\n\n"
+        f"  {call} -d '{_QUESTION}'\n"
     )
 
 
 def is_ready(gateway: GatewaySettings) -> bool:
     """Return whether /health answers well. No proxy of the environment is asked."""
-    connection = http.client.HTTPConnection(_reach(gateway), gateway.port, timeout=2)
+    connection = http.client.HTTPConnection(_reach(gateway), gateway.port, timeout=_TIMEOUT_S)
     with contextlib.closing(connection):
         try:
+            if is_socket(gateway.host):
+                connection.sock = socket.socket(socket.AF_UNIX)
+                connection.sock.settimeout(_TIMEOUT_S)
+                connection.sock.connect(gateway.host)
             connection.request("GET", f"{gateway.api_prefix}/health")
             # Under a prefix it is not open to everybody, and says nothing more to us.
             return connection.getresponse().status in (200, 401)

@@ -20,6 +20,7 @@ from shared.declaration import ConfigError
 from shared.fleet import load_fleet
 from shared.lifecycle import EXIT_PERMANENT, PermanentError
 from shared.settings import GatewaySettings
+from shared.settings.value import is_socket
 
 
 def check_port(host: str, port: int) -> None:
@@ -30,16 +31,38 @@ def check_port(host: str, port: int) -> None:
     """
     if not 0 < port < 65536:
         raise PermanentError(f"port {port} is not between 1 and 65535; use another --port")
-    _bind(host, port)
+    if is_socket(host):
+        _check_socket(Path(host))
+    else:
+        _bind(host, port)
 
 
 def find_port(host: str) -> int:
-    """Return a port on which nothing listens.
+    """Return a port on which nothing listens; beside a socket it names the run directory alone.
 
     Raises:
         PermanentError: the gateway can't listen at that address at all.
     """
+    if is_socket(host):
+        _check_socket(Path(host))
+        return _bind("127.0.0.1", 0)
     return _bind(host, 0)
+
+
+def _check_socket(path: Path) -> None:
+    """Refuse a path at which somebody listens, or nobody can; a socket left behind is replaced."""
+    if path.exists() and not path.is_socket():
+        raise PermanentError(f"{path} exists and is no socket; choose another --host")
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(str(path))
+        except (FileNotFoundError, ConnectionRefusedError):
+            if path.parent.is_dir():
+                return
+            raise PermanentError(f"there is no folder {path.parent} for the socket") from None
+        except OSError as failure:
+            raise PermanentError(f"can't listen on {path}: {failure}") from None
+    raise PermanentError(f"somebody listens on {path} already; choose another --host")
 
 
 def _bind(host: str, port: int) -> int:

@@ -29,6 +29,7 @@ from shared import lifecycle
 from shared.errors import ServiceError
 from shared.fleet import WorkerEntry
 from shared.settings import GatewaySettings
+from shared.settings.value import is_socket
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +78,8 @@ async def serve(start: Start) -> None:
     runners = [await listen(make_app(context), settings.host, settings.port)]
     if settings.metrics_port:
         app = make_metrics_app(context)
-        runners.append(await listen(app, settings.host, settings.metrics_port, "--metrics-port"))
+        host = "127.0.0.1" if is_socket(settings.host) else settings.host
+        runners.append(await listen(app, host, settings.metrics_port, "--metrics-port"))
     context.registry.start()
     lifecycle.on_stop_signals(loop, stopping.set)
     beat.start()
@@ -87,11 +89,14 @@ async def serve(start: Start) -> None:
 
 
 async def listen(app: web.Application, host: str, port: int, flag: str = "--port") -> web.AppRunner:
-    """Bind a port, or leave for good; `flag` is what would choose another."""
+    """Bind a port or a socket, or leave for good; `flag` is what would choose another."""
     runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.2)
     await runner.setup()
+    unix = is_socket(host)
+    site: web.BaseSite
+    site = web.UnixSite(runner, host) if unix else web.TCPSite(runner, host, port)
     try:
-        await web.TCPSite(runner, host, port).start()
+        await site.start()
     except OSError as failure:
         if failure.errno == errno.EADDRINUSE:
             lifecycle.exit_permanently(
@@ -100,7 +105,7 @@ async def listen(app: web.Application, host: str, port: int, flag: str = "--port
             )
         reason = os.strerror(failure.errno or 0)
         lifecycle.exit_permanently(f"can't listen on {host}:{port}: {reason}")
-    log.info("listening on http://%s:%d", host, port)
+    log.info("listening on %s", host if unix else f"http://{host}:{port}")
     return runner
 
 

@@ -8,6 +8,7 @@ from shared.declaration import setting
 from shared.settings.value import (
     parse_bytes,
     parse_bytes_or_none,
+    parse_host,
     parse_keys,
     parse_origins,
     parse_prefix,
@@ -20,9 +21,10 @@ class GatewaySettings:
 
     host: str = setting(
         "127.0.0.1",
-        "Address to listen on.",
+        "Address to listen on; one that ends in .sock is the path of a Unix socket.",
         flags=("--host",),
         env=("MLXCEL_HOST", "LLAMA_ARG_HOST"),
+        parse=parse_host,
     )
     port: int = setting(
         8080,

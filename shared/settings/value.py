@@ -61,6 +61,23 @@ def parse_origins(text: str) -> tuple[str, ...]:
     return origins
 
 
+def is_socket(host: str) -> bool:
+    """Return whether an address to listen on is the path of a Unix socket."""
+    return host.endswith(".sock")
+
+
+def parse_host(text: str) -> str:
+    """Return an address to listen on.
+
+    Raises:
+        ValueError: it is the path of a socket, and a relative one: every process has its own
+            working folder.
+    """
+    if is_socket(text) and not text.startswith("/"):
+        raise ValueError(f"{text!r} is the path of a socket, which has to begin with /")
+    return text
+
+
 def parse_prefix(text: str) -> str:
     """Return a path prefix, empty for none.
 

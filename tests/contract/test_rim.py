@@ -9,7 +9,7 @@ from aiohttp import web
 
 from gateway.app import make_app
 from gateway.auth import Keys
-from gateway.server import Start, make_context
+from gateway.server import Start, listen, make_context
 from gateway.sse import EventStream
 from shared.settings import GatewaySettings
 
@@ -59,6 +59,18 @@ async def test_a_fault_in_a_stream_ends_it_in_the_streams_own_form():
     async with serving(broken=break_later) as session, session.get("/broken") as reply:
         assert reply.status == 200
         assert await reply.read() == b"data: good\n\ndata: internal\n\n"
+
+
+async def test_a_server_may_listen_on_a_socket(tmp_path):
+    path = str(tmp_path / "s.sock")
+    app = make_app(make_context(Start(GatewaySettings(), Keys((), ()), [])))
+    runner = await listen(app, path, 8080)
+    async with (
+        aiohttp.ClientSession(connector=aiohttp.UnixConnector(path)) as session,
+        session.get("http://localhost/v1/models") as reply,
+    ):
+        assert (await reply.json())["data"] == []
+    await runner.cleanup()
 
 
 async def test_a_server_without_text_workers_says_so():

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import socket
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
 
 from deploy import ancestry, launch, openblas, preflight
-from deploy.announce import invite
+from deploy.announce import invite, is_ready
 from shared import rundir
 from shared.lifecycle import EXIT_PERMANENT, PermanentError
 from shared.settings import GatewaySettings
@@ -54,6 +55,25 @@ def test_a_number_that_is_no_port_is_refused(port):
         preflight.check_port("127.0.0.1", port)
 
 
+def test_a_socket_that_nobody_listens_on_passes(tmp_path):
+    path = tmp_path / "s.sock"
+    preflight.check_port(str(path), 8080)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        with pytest.raises(PermanentError, match="somebody listens"):
+            preflight.check_port(str(path), 8080)
+    # What is left behind is replaced.
+    preflight.check_port(str(path), 8080)
+    assert preflight.find_port(str(path)) > 0
+    with pytest.raises(PermanentError, match="there is no folder"):
+        preflight.check_port(str(tmp_path / "no" / "s.sock"), 8080)
+    path.unlink()
+    path.write_text("a file")
+    with pytest.raises(PermanentError, match="is no socket"):
+        preflight.check_port(str(path), 8080)
+
+
 def test_an_address_of_another_machine_is_refused():
     with pytest.raises(PermanentError, match=r"can't listen on 192\.0\.2\.1"):
         preflight.check_port("192.0.2.1", 18080)
@@ -66,6 +86,7 @@ def test_an_address_of_another_machine_is_refused():
         (["-m", "/"], "has no config.json"),
         (["--config", "no-such.toml"], "no such file"),
         (["--port", "many"], "'many' is not a whole number"),
+        (["--host", "s.sock"], "--host: 's.sock' is the path of a socket, which has to begin with"),
         (["--port", "70000"], "--port: 70000 is more than 65535"),
     ],
 )
@@ -86,6 +107,26 @@ def test_invitation_connects_to_an_address_that_answers():
     text = invite(GatewaySettings(host="0.0.0.0", port=9))
     assert "curl -N http://127.0.0.1:9/v1/chat/completions" in text
     assert "http://[::1]:9/" in invite(GatewaySettings(host="::", port=9))
+
+
+def test_invitation_names_a_socket_and_its_server_is_found_there(tmp_path):
+    gateway = GatewaySettings(host=str(tmp_path / "s.sock"))
+    assert f"answers at {gateway.host} " in invite(gateway)
+    assert f"curl -N --unix-socket {gateway.host} http://localhost/v1/chat" in invite(gateway)
+    assert not is_ready(gateway)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(gateway.host)
+        listener.listen()
+
+        def answer():
+            with listener.accept()[0] as connection:
+                connection.recv(4096)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        assert is_ready(gateway)
+        thread.join()
 
 
 def test_invitation_mentions_a_key_only_where_one_is_needed():
