@@ -1,12 +1,13 @@
 """GET /v1/models: what can be asked of this server.
 
-Owns the shape of an entry: the reference's four keys, what llama-server's clients read beside
-them, and the list that Ollama's read. Runs on the gateway's event loop and asks nobody.
+Owns the shape of an entry: the reference's four keys, what llama-server's and Anthropic's clients
+read beside them, and the list that Ollama's read. Runs on the gateway's event loop and asks nobody.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from aiohttp import web
@@ -54,6 +55,10 @@ def describe(cards: Sequence[worker_pb2.ModelCard]) -> dict[str, Any]:
         "object": "list",
         "data": [_entry(card) for card in cards],
         "models": [_ollama_entry(card) for card in cards],
+        # Anthropic's clients read pages.
+        "first_id": cards[0].name if cards else None,
+        "last_id": cards[-1].name if cards else None,
+        "has_more": False,
     }
 
 
@@ -63,11 +68,15 @@ def _cards(request: web.Request) -> list[worker_pb2.ModelCard]:
 
 
 def _entry(card: worker_pb2.ModelCard) -> dict[str, Any]:
+    created = datetime.fromtimestamp(card.created_unix_s, UTC)
     return {
         "id": card.name,
         "object": "model",
         "created": card.created_unix_s,
         "owned_by": "user",
+        "type": "model",
+        "display_name": card.name,
+        "created_at": created.strftime("%Y-%m-%dT%H:%M:%SZ"),
         "aliases": list(card.aliases),
         "tags": [],
         "capabilities": _capabilities(card),

@@ -69,6 +69,8 @@ async def test_all_models_are_listed(house: House):
         status, reply = await house.get(path)
         assert status == 200
         assert reply["object"] == "list"
+        assert (reply["first_id"], reply["last_id"]) == ("SmolLM2", "Qwen")
+        assert reply["has_more"] is False
         assert [entry["id"] for entry in reply["data"]] == ["SmolLM2", "Qwen"]
         assert [entry["name"] for entry in reply["models"]] == ["SmolLM2", "Qwen"]
         assert reply["data"][1] == {
@@ -76,6 +78,9 @@ async def test_all_models_are_listed(house: House):
             "object": "model",
             "created": 1_700_000_000,
             "owned_by": "user",
+            "type": "model",
+            "display_name": "Qwen",
+            "created_at": "2023-11-14T22:13:20Z",
             "aliases": ["qwen3", "small"],
             "tags": [],
             "capabilities": ["completion"],

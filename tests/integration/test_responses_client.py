@@ -105,10 +105,11 @@ def test_a_named_function_is_called(client):
 
 
 def test_a_required_call_is_made_and_no_more_than_asked_for(client):
+    space = {"type": "namespace", "name": "mcp", "description": "Tools.", "tools": [WEATHER]}
     response = client.responses.create(
         model="tiny",
         input="Weather in Paris?",
-        tools=[WEATHER],
+        tools=[space],
         tool_choice="required",
         max_tool_calls=1,
         max_output_tokens=300,
@@ -116,6 +117,7 @@ def test_a_required_call_is_made_and_no_more_than_asked_for(client):
     )
     (call,) = response.output
     assert (call.type, call.status) == ("function_call", "completed")
+    assert (call.namespace, call.name) == ("mcp", "get_weather")
     jsonschema.validate(json.loads(call.arguments), WEATHER["parameters"])
 
 
@@ -145,6 +147,7 @@ def test_parse_returns_a_model(client):
 
 def test_thoughts_are_an_item_of_their_own_and_can_be_sent_back(client):
     fields = {"model": "tiny", "temperature": 0, "max_output_tokens": 24, **THINKING}
+    fields |= {"include": ["reasoning.encrypted_content"]}
     asked = {"role": "user", "content": "What is the capital of France?"}
     whole = client.responses.create(**fields, input=[asked])
     assert [item.type for item in whole.output] == ["reasoning", "message"]
@@ -154,6 +157,7 @@ def test_thoughts_are_an_item_of_their_own_and_can_be_sent_back(client):
     kinds, streamed = stream(client, **fields, input=[asked])
     assert shape(streamed) == shape(whole)
     assert kinds.index("response.reasoning_text.delta") < kinds.index("response.output_text.delta")
+    assert whole.output[0].encrypted_content == streamed.output[0].encrypted_content != ""
     back = [asked, *(item.model_dump() for item in whole.output), asked]
     assert client.responses.create(**fields, input=back).usage.output_tokens
 
