@@ -7,35 +7,13 @@ handler's task.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Mapping
-from typing import Final
+from collections.abc import Mapping
 
 from aiohttp import web
 
 from gateway.sse import note_stream
 from gateway.stall import deliver
 from shared.errors import ServiceError
-
-# A client that takes nothing for this long keeps a worker from everybody else.
-STALLED_S: Final = 120.0
-
-
-async def write_in_time(
-    request: web.Request, writing: Awaitable[None], limit_s: float = STALLED_S
-) -> None:
-    """Wait for a client to take what is written to it.
-
-    Raises:
-        ConnectionResetError: it did not in time; the connection is broken then.
-    """
-    try:
-        async with asyncio.timeout(limit_s):
-            await writing
-    except TimeoutError:
-        if request.transport is not None:
-            request.transport.abort()
-        raise ConnectionResetError("the client takes nothing") from None
 
 
 class ByteStream:

@@ -14,7 +14,7 @@ from typing import Final
 from aiohttp import web
 
 from gateway.body import read_body
-from gateway.byte_stream import ByteStream, write_in_time
+from gateway.byte_stream import ByteStream
 from gateway.context import CONTEXT, Context
 from gateway.dialects import speech
 from gateway.dialects.openai import errors
@@ -51,7 +51,7 @@ async def speak(request: web.Request) -> web.StreamResponse:
             return await _send_events(request, context, sound)
         stream = ByteStream(request, asked.headers)
         async for data in sound:
-            await write_in_time(request, stream.send(data))
+            await stream.send(data)
         return await stream.finish()
 
 
@@ -81,7 +81,7 @@ async def _send_events(
         request, speech.render_failure, context.ping_s, context.patience_s
     ) as stream:
         async for data in sound:
-            await write_in_time(request, stream.send(speech.render_delta(data)))
+            await stream.send(speech.render_delta(data))
         await stream.send(speech.render_done())
         return await stream.finish()
 

@@ -91,6 +91,9 @@ class WhisperModel:
             ServiceError: `invalid_request`, the model does not know it.
         """
         asked = request.language.strip().lower()
+        # What clients of whisper.cpp say for none.
+        if asked == "auto":
+            asked = ""
         code = TO_LANGUAGE_CODE.get(asked, asked.split("-")[0])
         if not self.network.is_multilingual:
             if asked and code != "en":
