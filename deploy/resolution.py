@@ -21,6 +21,7 @@ from shared.config import resolve
 from shared.declaration import ConfigError, entries
 from shared.fleet import Fleet, WorkerEntry, load_fleet
 from shared.settings import WORKER_SETTINGS, GatewaySettings, LaunchSettings, SupervisorSettings
+from shared.settings.encoder import RANK
 
 GROUPS: Final = (
     GatewaySettings,
@@ -47,7 +48,11 @@ def choose(options: argparse.Namespace, environ: Mapping[str, str], default: Pat
         kind: resolve(group, options, environ, {}, kind) for kind, group in WORKER_SETTINGS.items()
     }
     models: dict[str, str] = {kind: settings.model for kind, settings in given.items()}
-    kind = _kind_of_text(models["text"], options, environ)
+    ranks = given["embed"].pooling == RANK
+    if ranks:
+        # It has been taken, and is no way of pooling.
+        options.pooling = None
+    kind = _kind_of_text(models, options, environ, ranks=ranks)
     if kind != "text":
         if models[kind]:
             raise ConfigError(f"-m is a model of kind {kind}, and there is another of that kind")
@@ -56,14 +61,23 @@ def choose(options: argparse.Namespace, environ: Mapping[str, str], default: Pat
     return _make_fleet({kind: {} for kind, model in models.items() if model}) or load_fleet(default)
 
 
-def _kind_of_text(model: str, options: argparse.Namespace, environ: Mapping[str, str]) -> str:
+def _kind_of_text(
+    models: Mapping[str, str],
+    options: argparse.Namespace,
+    environ: Mapping[str, str],
+    *,
+    ranks: bool,
+) -> str:
     """Return the kind of worker that -m is for."""
     launch = resolve(LaunchSettings, options, environ, {}, "launcher")
     if launch.embeddings and launch.reranking:
         raise ConfigError("--embeddings and --reranking: a model is served as one of them")
-    wanted = "embed" if launch.embeddings else "rerank" if launch.reranking else ""
+    wanted = "rerank" if launch.reranking or ranks else "embed" if launch.embeddings else ""
+    model = models["text"]
     if wanted and not model:
-        raise ConfigError(f"--{'embeddings' if launch.embeddings else 'reranking'} needs -m MODEL")
+        if models[wanted]:
+            return "text"
+        raise ConfigError(f"--{'embeddings' if wanted == 'embed' else 'reranking'} needs -m MODEL")
     return wanted or (model_folder.kind(Path(model).expanduser()) if model else "text")
 
 

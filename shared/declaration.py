@@ -137,7 +137,8 @@ class Entry:
         if self.kind is tuple:
             return tuple(part for part in text.split(",") if part)
         if self.declaration.choices and text not in self.declaration.choices:
-            raise ValueError(f"{text!r} is not one of {', '.join(self.declaration.choices)}")
+            known = ", ".join(filter(None, self.declaration.choices))
+            raise ValueError(f"{text!r} is not one of {known}")
         if self.kind in (int, float):
             try:
                 return self.kind(text)

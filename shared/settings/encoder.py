@@ -6,9 +6,12 @@ Flags that the REST reference has for both kinds at once are declared for both.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from shared.declaration import setting
+
+# llama-server's name for scoring, among ways of pooling.
+RANK: Final = "rank"
 
 
 def _queue_depth() -> Any:
@@ -89,10 +92,11 @@ class EmbedSettings:
     )
     pooling: str = setting(
         "",
-        "How the vectors of a text's tokens become one; empty: what the model was trained with.",
+        "How the vectors of a text's tokens become one; empty: what the model was trained with. "
+        "rank: the model of -m is a reranker.",
         flags=("--pooling",),
         env=("LLAMA_ARG_POOLING", "MLXCEL_EMBEDDING_POOLING"),
-        choices=("", "mean", "cls", "last", "max"),
+        choices=("", "mean", "cls", "last", "max", RANK),
     )
     embd_normalize: int = setting(
         -2,

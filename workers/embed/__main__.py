@@ -14,6 +14,7 @@ from typing import Any
 from shared.declaration import ConfigError
 from shared.pb import embed_pb2_grpc
 from shared.settings import EmbedSettings, RerankSettings
+from shared.settings.encoder import RANK
 from workers import place as places
 from workers.embed import model
 from workers.embed.batcher import Work
@@ -34,8 +35,12 @@ def check(settings: Any, folder: Path) -> None:  # noqa: ARG001 - the same for e
     for name in ("batch_size", "batch_tokens", "max_length", "queue_depth", "request_timeout_s"):
         if getattr(settings, name) < 0:
             raise ConfigError(f"{name}: must not be negative")
-    if isinstance(settings, EmbedSettings) and settings.embd_normalize < -2:
+    if not isinstance(settings, EmbedSettings):
+        return
+    if settings.embd_normalize < -2:
         raise ConfigError("--embd-normalize: must be -1 or more")
+    if settings.pooling == RANK:
+        raise ConfigError("--pooling rank: this worker embeds; a reranker is --reranker-model")
 
 
 async def _serve(place: places.Place) -> int:

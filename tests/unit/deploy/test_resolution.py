@@ -184,10 +184,17 @@ def test_flags_say_what_a_model_that_looks_like_text_is_served_as(settle, model)
             (),
             ("--embeddings",),
             ("--rerank",),
+            ("--embeddings", "--pooling", "rank"),
             ("--reranking", "--embedding-model", "o/b"),
         )
     ]
-    assert kinds == [["text"], ["embed"], ["rerank"], ["rerank", "embed"]]
+    assert kinds == [["text"], ["embed"], ["rerank"], ["rerank"], ["rerank", "embed"]]
+
+
+def test_a_flag_that_leaves_text_out_goes_with_a_model_of_its_kind(settle):
+    for flag, model in (("--embeddings", "--embedding-model"), ("--rerank", "--reranker-model")):
+        (worker,) = settle(flag, model, "o/b").workers
+        assert worker.options["model"] == "o/b"
 
 
 @pytest.mark.parametrize(
