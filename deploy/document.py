@@ -131,7 +131,7 @@ def _table(group: type) -> Iterator[str]:
     for entry in entries(group):
         flags = ", ".join(f"`{flag}`" for flag in entry.flags)
         names = ", ".join(f"`{name}`" for name in entry.declaration.env)
-        choices = entry.declaration.choices
+        choices = [*filter(None, entry.declaration.choices)]
         meaning = _sentence(entry) + (f" One of {', '.join(choices)}." if choices else "")
         cells = (f"`{entry.name}`", flags, names, f"`{_toml(entry.default)}`", meaning)
         yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"

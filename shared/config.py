@@ -48,7 +48,7 @@ def _add_argument(section: Any, entry: Entry) -> None:
         return
     if entry.kind is tuple:
         options["action"] = "append"
-    options["metavar"] = "|".join(declaration.choices) or entry.kind.__name__.upper()
+    options["metavar"] = "|".join(filter(None, declaration.choices)) or entry.kind.__name__.upper()
     section.add_argument(*entry.flags, **options)
 
 
