@@ -5,6 +5,8 @@ Made on the event loop, then the lane's thread's own.
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 
 from shared.errors import ServiceError
@@ -28,7 +30,8 @@ class Utterance(Job[Samples]):
     def __init__(
         self, request: pb.SpeakRequest, phonemes: str, voice: str, timeout_s: float | None
     ) -> None:
-        super().__init__(request.priority, request.arrival_ns, timeout_s)
+        # Not its text's arrival: then no third text would have a turn until one of two has ended.
+        super().__init__(request.priority, time.time_ns(), timeout_s)
         self._phonemes = phonemes
         self._voice = voice
         self._speed = request.speed

@@ -22,6 +22,7 @@ from workers.audio.ensemble import Ensemble
 from workers.audio.kokoro import Kokoro
 from workers.audio.service import AudioService
 from workers.audio.sound import pack, wave_header
+from workers.audio.utterance import Utterance
 from workers.lane import Lane
 
 RATE_HZ = 24_000
@@ -232,6 +233,12 @@ async def test_a_sentence_waits_for_one_window_of_a_recording_and_a_recording_fo
     booth.score.permits.release(100)
     await asyncio.gather(heard, said)
     assert booth.score.begun == ["listen", "speak"] * 3
+
+
+async def test_a_piece_of_an_earlier_text_goes_behind_those_that_wait():
+    first, later = ask(arrival_ns=1), ask(arrival_ns=2)
+    began, waiting, next_one = (Utterance(r, "ə", "af_heart", None) for r in (first, later, first))
+    assert began.rank(0) <= waiting.rank(0) <= next_one.rank(0)
 
 
 async def test_a_high_class_goes_before_the_other_kind(booth):
