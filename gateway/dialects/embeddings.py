@@ -16,13 +16,10 @@ import msgspec
 import orjson
 
 from gateway.body import decode
-from gateway.dialects.openai.errors import error
 from gateway.dialects.sampling import invalid
 from shared.errors import ServiceError
 from shared.pb import embed_pb2 as pb
 from shared.pb import worker_pb2
-
-__all__ = ["EmbeddingsBody", "build", "error", "parse", "render", "render_native"]
 
 # Bytes of all vectors of one request: some ten times as much as JSON.
 _MAX_VECTOR_BYTES: Final = 64 * 1024 * 1024

@@ -17,13 +17,10 @@ import orjson
 
 from gateway.body import decode
 from gateway.dialects.embeddings import ImageUrl, decode_fields, is_given
-from gateway.dialects.openai.errors import error
 from gateway.dialects.sampling import invalid
 from shared.errors import ServiceError
 from shared.pb import embed_pb2 as pb
 from shared.pb import worker_pb2
-
-__all__ = ["RerankBody", "build", "error", "parse", "render"]
 
 
 class ObjectItem(msgspec.Struct):

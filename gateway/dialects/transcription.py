@@ -15,12 +15,9 @@ from typing import Any, Final
 import orjson
 
 from gateway.dialects.envelope import envelope
-from gateway.dialects.openai.errors import error
 from gateway.dialects.sampling import invalid
 from shared.errors import ServiceError
 from shared.pb import audio_pb2 as pb
-
-__all__ = ["Asked", "Form", "error", "parse", "render", "render_delta", "render_done"]
 
 Form = Mapping[str, Sequence[bytes]]
 Segment = pb.Transcript.Segment

@@ -14,6 +14,7 @@ import pytest
 from google.protobuf.json_format import MessageToDict
 
 from gateway.dialects import embeddings, rerank
+from gateway.dialects.openai import errors
 from shared.errors import ServiceError
 from shared.pb import embed_pb2 as pb
 from shared.pb import worker_pb2
@@ -55,7 +56,7 @@ def run(answer, case):
     try:
         request, body = answer(case["form"], case["body"].encode())
     except ServiceError as failure:
-        reply = embeddings.error(failure)
+        reply = errors.error(failure)
         return {"status": reply.status, "answer": json.loads(reply.body)}
     request.ClearField("arrival_ns")
     return {"request": MessageToDict(request), "answer": json.loads(body)}

@@ -28,10 +28,7 @@ async def test_text_survives_its_tokens(post, model):
     assert await post("/detokenize", model=model, tokens=tokens) == {"content": TEXT}
     pieces = (await post("/tokenize", model=model, content=TEXT, with_pieces=True))["tokens"]
     assert [piece["id"] for piece in pieces] == tokens
-    raw = [
-        p["piece"].encode() if isinstance(p["piece"], str) else bytes(p["piece"]) for p in pieces
-    ]
-    assert b"".join(raw).decode() == TEXT
+    assert b"".join(_bytes(p["piece"]) for p in pieces).decode() == TEXT
     # As text, the control token is more than one.
     plain = await post("/tokenize", model=model, content=TEXT, parse_special=False)
     assert len(plain["tokens"]) > len(tokens)

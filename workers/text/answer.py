@@ -31,7 +31,6 @@ log = logging.getLogger(__name__)
 
 # A template opens a block of thoughts in its very last line.
 _TAIL_TOKENS = 64
-_MAX_TOOLS = 128
 _FORCED = (pb.ToolChoice.MODE_REQUIRED, pb.ToolChoice.MODE_NAMED)
 
 
@@ -111,13 +110,6 @@ class AnswerMaker:
         # What follows a schema is content, even if it looks like a call.
         if self._settings.skip_chat_parsing or request.grammar.HasField("json_schema"):
             return None
-        if len(request.chat.tools) > _MAX_TOOLS:
-            count = len(request.chat.tools)
-            raise ServiceError(
-                "invalid_request",
-                f"Too many tools: {count}. Maximum allowed is {_MAX_TOOLS}.",
-                "tools",
-            )
         named = choice.name if choice.mode == pb.ToolChoice.MODE_NAMED else None
         most = 1 if _calls_once(request.chat) else None
         return CallStream(

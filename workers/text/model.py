@@ -19,6 +19,7 @@ import mlx.core as mx
 from mlx import nn
 from mlx.utils import tree_flatten
 from mlx_lm.models.cache import KVCache, make_prompt_cache
+from mlx_lm.tokenizer_utils import TokenizerWrapper
 from mlx_lm.utils import load_model, load_tokenizer
 
 from shared.lifecycle import PermanentError
@@ -85,13 +86,7 @@ def load(path: Path, settings: TextSettings) -> TextModel:
         PermanentError: the checkpoint is broken or of a family mlx-lm does not know.
     """
     started_s = time.monotonic()
-    try:
-        network, config = load_model(path)
-        wrapper = load_tokenizer(path, eos_token_ids=config.get("eos_token_id"))
-    # mlx-lm, safetensors and transformers raise whatever they please on a broken file.
-    except Exception as failure:
-        reason = (str(failure).strip().splitlines() or [type(failure).__name__])[0][:300]
-        raise PermanentError(f"{path} can't be loaded: {reason}") from failure
+    network, config, wrapper = _read(path)
     _narrow_head(network)
     # Private arrays (rotary frequencies, say) are not parameters: evaluate them here, too.
     mx.eval(network.state)
@@ -124,6 +119,22 @@ def load(path: Path, settings: TextSettings) -> TextModel:
         new_cache=new_cache,
         think_tags=(wrapper.think_start, wrapper.think_end) if wrapper.has_thinking else None,
     )
+
+
+def _read(path: Path) -> tuple[Any, dict[str, Any], TokenizerWrapper]:
+    """Return network, configuration and tokenizer of a checkpoint.
+
+    Raises:
+        PermanentError: as for `load`.
+    """
+    try:
+        network, config = load_model(path)
+        wrapper = load_tokenizer(path, eos_token_ids=config.get("eos_token_id"))
+    # mlx-lm, safetensors and transformers raise whatever they please on a broken file.
+    except Exception as failure:
+        reason = (str(failure).strip().splitlines() or [type(failure).__name__])[0][:300]
+        raise PermanentError(f"{path} can't be loaded: {reason}") from failure
+    return network, config, wrapper
 
 
 def _new_cache(network: Any, settings: TextSettings) -> list[Any]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 
 from gateway.dialects.base import Parsed, Policy
-from gateway.dialects.openai.errors import envelope
+from gateway.dialects.envelope import envelope
 from gateway.fold import Item
 from shared.errors import from_message
 from shared.pb import common_pb2 as common

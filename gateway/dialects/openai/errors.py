@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from gateway.dialects.envelope import FORMS, envelope, error
+from gateway.dialects.envelope import error
 
-__all__ = ["FORMS", "envelope", "error"]
+__all__ = ["error"]

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 from shared.settings import TextSettings
 from tests.unit.text import tiny_tokenizer
@@ -238,11 +237,6 @@ def test_a_forced_choice_that_ends_without_a_call_is_warned_of(text, warned, cap
     assert any("a forced tool call did not come" in r.message for r in caplog.records) is warned
     assert all(r.levelname == "WARNING" for r in caplog.records)
     assert "secret" not in caplog.text
-
-
-def test_more_than_128_tools_are_refused():
-    with pytest.raises(ServiceError, match=r"Too many tools: 129\. Maximum allowed is 128"):
-        make_intake(OPENED).make_sequence(request(tools=[f"f{n}" for n in range(129)]))
 
 
 def test_channels_of_gpt_oss_become_thoughts_content_and_calls():
