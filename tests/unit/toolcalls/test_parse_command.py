@@ -14,6 +14,7 @@ from workers.text.toolcalls.parse_command import main
 
 ROOT = Path(__file__).resolve().parents[3]
 CALL = '<tool_call>\n{"name": "f", "arguments": {"a": "é"}}\n</tool_call>'
+HARMONY_CALL = '<|channel|>commentary to=functions.f json<|message|>{"a": "é"}<|call|>'
 TOOLS = [{"type": "function", "function": {"name": "g", "parameters": {}}}]
 
 SEVERAL = [
@@ -52,6 +53,26 @@ def test_it_prints_events_and_the_message():
     call = {"id": lines[1]["id"], "type": "function", "function": function}
     message = {"role": "assistant", "content": "Hi\n", "tool_calls": [call]}
     assert lines[-1] == {"format": "hermes", "message": message}
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        (f"<think>\nhm {CALL}\n</think>\n\n{CALL}", ("--format", "hermes")),
+        (f"hm {CALL}\n</think>\n\n{CALL}", ("--format", "hermes", "--thinking")),
+        (
+            f"<|channel|>analysis<|message|>hm {CALL}<|end|>{HARMONY_CALL}",
+            ("--format", "harmony"),
+        ),
+    ],
+)
+def test_thoughts_are_told_apart_as_the_server_does(run, text, arguments):
+    lines, code, _ = run(text, *arguments, "--cut", "every")
+    assert lines[0] == {"event": "reasoning", "text": f"hm {CALL}"}
+    message = lines[-2]["message"]
+    assert message["reasoning_content"] == f"hm {CALL}"
+    assert [call["function"]["name"] for call in message["tool_calls"]] == ["f"]
+    assert (lines[-1]["differing"], code) == (0, None)
 
 
 def test_a_cut_shows_the_events_of_each_piece_and_every_compares_them_all(run):
