@@ -22,7 +22,13 @@ from workers.text.guide import UNLIMITED, Guide
 from workers.text.model import TextModel
 from workers.text.output import Output, Style
 from workers.text.prompt import Prompter
-from workers.text.reasoning import Splitter, TagSplitter, ends_thinking, visible_markers
+from workers.text.reasoning import (
+    Splitter,
+    TagSplitter,
+    ends_thinking,
+    leaves_thinking,
+    visible_markers,
+)
 from workers.text.toolcalls import detect, generic_json, harmony
 from workers.text.toolcalls.call_stream import CallStream
 from workers.text.toolcalls.forcing import force
@@ -72,7 +78,7 @@ class AnswerMaker:
         Raises:
             ServiceError: the request asks for a grammar or a budget that can't be.
         """
-        splitter = self._splitter(prompt)
+        splitter = self._splitter(request.chat, prompt)
         calls = self._calls(request)
         must_call = calls is not None and request.chat.tool_choice.mode in _FORCED
         matcher = self._matcher(request, must_call=must_call)
@@ -95,13 +101,17 @@ class AnswerMaker:
             guide = Guide(output.splitter, matcher, budget, self._close, self._opening_id())
         return Answer(output, guide, must_call)
 
-    def _splitter(self, prompt: Sequence[int]) -> Splitter | None:
+    def _splitter(self, chat: pb.ChatPrompt, prompt: Sequence[int]) -> Splitter | None:
         if self._channels:
             return channel.ChannelSplitter()
         if self._tags is None:
             return None
         tail = self._model.vocabulary.decode(prompt[-_TAIL_TOKENS:])
-        return TagSplitter(self._tags, thinking=ends_thinking(tail, self._tags))
+        thinking = ends_thinking(tail, self._tags)
+        if chat.messages and not chat.add_generation_prompt:
+            text = "".join(part.text for part in chat.messages[-1].parts)
+            thinking = thinking or leaves_thinking(text, self._tags)
+        return TagSplitter(self._tags, thinking=thinking)
 
     def _calls(self, request: pb.GenerateRequest) -> CallStream | None:
         choice = request.chat.tool_choice

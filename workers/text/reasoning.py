@@ -22,13 +22,16 @@ class Tags:
 
 
 # Sources: the chat templates of Qwen3, DeepSeek-R1 and most others; LongCat-Flash; Apertus-style
-# markers; Muse; Gemma 4.
+# markers; Muse; Gemma 4; Magistral and Ministral 3; Command R7B and Command A; Seed-OSS.
 KNOWN_TAGS = (
     Tags("<think>", "</think>"),
     Tags("<longcat_think>", "</longcat_think>"),
     Tags("<|think:start|>", "<|think:end|>"),
     Tags("<|content_thinking|>", "<|end_message|>"),
     Tags("<|channel>thought", "<channel|>"),
+    Tags("[THINK]", "[/THINK]"),
+    Tags("<|START_THINKING|>", "<|END_THINKING|>"),
+    Tags("<seed:think>", "</seed:think>"),
 )
 
 
@@ -179,6 +182,11 @@ def ends_thinking(prompt_tail: str, tags: Tags) -> bool:
     """Return whether a rendered prompt ends inside an open block of thoughts."""
     opened = prompt_tail.rfind(tags.opening)
     return opened >= 0 and not prompt_tail[opened + len(tags.opening) :].strip()
+
+
+def leaves_thinking(message: str, tags: Tags) -> bool:
+    """Return whether a message that is to be continued ends inside a block of thoughts."""
+    return message.rfind(tags.opening) > message.rfind(tags.closing)
 
 
 def visible_markers(tags: Tags | None, markers: Sequence[str]) -> frozenset[str]:

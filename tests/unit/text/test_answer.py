@@ -165,6 +165,20 @@ def test_a_call_that_is_only_thought_of_is_none():
 
 # --------------------------------------------------------------------------- budgets
 
+
+@pytest.mark.parametrize(
+    ("begun", "thoughts", "content"),
+    [("<think>\nSo", " it is", "yes"), ("<think>So</think>", "", " it is</think>yes")],
+)
+def test_thoughts_that_are_to_be_continued_go_on_as_thoughts(begun, thoughts, content):
+    asked = request()
+    asked.chat.messages.add(role="assistant", parts=[pb.Part(text=begun)])
+    asked.chat.add_generation_prompt = False
+    sequence = make_intake("{{ messages[-1].content }}{# <think> #}").make_sequence(asked)
+    told = gather(list(sample(sequence, " it is</think>yes")))
+    assert (told.thoughts, told.content) == (thoughts.strip(), content)
+
+
 LONG = "thinking on and on</think>yes"
 
 

@@ -56,6 +56,7 @@ def test_the_split_does_not_depend_on_the_cuts(text, thinking, data):
 def test_tags_come_from_the_vocabulary_or_the_template():
     assert find_tags(("<a>", "</a>"), "") == Tags("<a>", "</a>")
     assert find_tags(None, "… <think>\n …") == TAGS
+    assert find_tags(None, "{{ '[THINK]' + message.reasoning }}").closing == "[/THINK]"
     assert find_tags(None, "no thoughts") is None
 
 
