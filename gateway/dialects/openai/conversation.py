@@ -171,6 +171,9 @@ def parse_template_kwargs(fields: wire.TurnFields) -> str:
         kwargs = body.decode(_OBJECT, extra["chat_template_kwargs"], path)
     if kwargs is None and "preserve_thinking" in extra:
         kwargs = {"preserve_thinking": extra["preserve_thinking"]}
+    # The OpenAI SDK writes what is in its extra_body to the top of the body.
+    if kwargs is None and fields.preserve_thinking is not None:
+        kwargs = {"preserve_thinking": msgspec.Raw(msgspec.json.encode(fields.preserve_thinking))}
     for name, raw in (kwargs or {}).items():
         body.check_depth(body.decode(_ANY, raw, path), f"{path}.{name}")
     return msgspec.json.encode(kwargs).decode() if kwargs else ""

@@ -154,6 +154,7 @@ class TurnFields(TextFields, kw_only=True):
     tool_choice: Any = None
     parallel_tool_calls: bool | None = None
     chat_template_kwargs: dict[str, msgspec.Raw] | None = None
+    preserve_thinking: bool | None = None
 
 
 class ChatBody(TurnFields, kw_only=True):

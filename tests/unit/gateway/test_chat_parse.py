@@ -287,6 +287,22 @@ def test_template_variables_that_are_null_are_none():
     assert parse(body).request.chat.template_kwargs_json == ""
 
 
+@pytest.mark.parametrize(
+    ("fields", "variables"),
+    [
+        ({"preserve_thinking": True}, {"preserve_thinking": True}),
+        (
+            {"preserve_thinking": True, "extra_body": {"preserve_thinking": False}},
+            {"preserve_thinking": False},
+        ),
+        ({"preserve_thinking": True, "chat_template_kwargs": {"x": 1}}, {"x": 1}),
+    ],
+)
+def test_preserve_thinking_may_stand_where_the_sdk_writes_it(fields, variables):
+    request = parse({"messages": [USER], **fields}).request
+    assert json.loads(request.chat.template_kwargs_json) == variables
+
+
 def test_template_variables_are_bounded_in_depth():
     deep = b'{"messages":[{"role":"user","content":"x"}],"chat_template_kwargs":{"a":' + (
         b"[" * 70 + b"]" * 70 + b"}}"
