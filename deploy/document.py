@@ -6,7 +6,7 @@ A test compares the committed files with what this module renders.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -98,11 +98,19 @@ def render_page() -> str:
         parts += [f"## {title}\n", *_table(group), ""]
     parts += ["## Any worker: `[[workers]]`\n", "| key | default | meaning |", "|---|---|---|"]
     parts += [f"| `{name}` | `{default}` | {text} |" for name, default, text in _WORKER_KEYS]
-    parts += ["", _REFUSED_HEAD, "| names | why |", "|---|---|"]
+    parts += ["", _REFUSED_HEAD, "| names | why | but for |", "|---|---|---|"]
     for refusal in refused.REFUSED:
-        names = ", ".join(f"`{name}`" for name in (*refusal.flags, *refusal.env))
-        parts.append(f"| {names} | {refusal.sentence} |")
+        known = (*refusal.flags, *refusal.env)
+        names = ", ".join(f"`{name}`" for name in known)
+        parts.append(f"| {names} | {refusal.sentence} | {', '.join(_inert(known))} |")
     return "\n".join(parts) + "\n"
+
+
+def _inert(names: Iterable[str]) -> Iterator[str]:
+    """Yield what is let through of names that are refused."""
+    for name in names:
+        for value in refused.INERT.get(name, ())[:1]:
+            yield f"`{name}{'=' if value else ''}{value}`"
 
 
 _PAGE_HEAD: Final = """\
@@ -121,7 +129,7 @@ _REFUSED_HEAD: Final = """\
 ## Names that are refused
 
 Flags and environment names of similar servers that mean nothing here. Each stops the start with
-its sentence.
+its sentence, unless it asks for what happens anyway.
 """
 
 

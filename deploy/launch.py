@@ -69,7 +69,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--config", type=Path, help="fleet file, e.g. deploy/mlxcel.toml")
     add_arguments(parser, resolution.GROUPS)
-    add_refusals(parser, refused.FLAGS)
+    add_refusals(parser, refused.FLAGS, refused.INERT)
     return parser
 
 
@@ -79,7 +79,7 @@ def prepare(options: argparse.Namespace, environ: Mapping[str, str]) -> Fleet:
     Raises:
         ConfigError, PermanentError, StarterError: it can't run; the message is one line.
     """
-    refuse_environment(environ, refused.ENVIRONMENT)
+    refuse_environment(environ, refused.ENVIRONMENT, refused.INERT)
     fleet = resolution.choose(options, environ, DEFAULT_CONFIG)
     settled = _place(resolution.settle(fleet, options, environ))
     local = [entry for entry in settled.workers if not entry.remote]

@@ -49,7 +49,7 @@ def read_start(arguments: list[str]) -> Start:
     parser.add_argument("--config", type=Path, required=True, help="fleet file")
     add_arguments(parser, [GatewaySettings])
     namespace = parser.parse_args(arguments)
-    refuse_environment(os.environ, refused.ENVIRONMENT)
+    refuse_environment(os.environ, refused.ENVIRONMENT, refused.INERT)
     fleet = load_fleet(namespace.config)
     settings = resolve(GatewaySettings, namespace, os.environ, fleet.gateway, "gateway")
     if settings.sse_ping_interval_s == 0:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -75,37 +75,49 @@ def plain_switches(words: Iterable[str], groups: Iterable[type]) -> list[str]:
     return [plain(word) for word in words]
 
 
-def add_refusals(parser: argparse.ArgumentParser, sentences: Mapping[str, str]) -> None:
+def add_refusals(
+    parser: argparse.ArgumentParser,
+    sentences: Mapping[str, str],
+    inert: Mapping[str, Sequence[str]],
+) -> None:
     """Make a parser know flags that are not served, so that each says why.
 
     Args:
         sentences: by flag. Parsing one of them raises a ConfigError.
+        inert: by flag, the values that are let through; "" for none.
     """
     for flag, sentence in sentences.items():
-        parser.add_argument(flag, action=_Refuse, const=sentence, nargs="?", help=argparse.SUPPRESS)
+        const = (sentence, inert.get(flag, ()))
+        parser.add_argument(flag, action=_Refuse, const=const, nargs="?", help=argparse.SUPPRESS)
 
 
 class _Refuse(argparse.Action):
-    """A flag that stops the start."""
+    """A flag that stops the start; its `const` is the sentence, and the values that do not."""
 
     def __call__(
         self,
         parser: argparse.ArgumentParser,  # noqa: ARG002 - argparse's signature
         namespace: argparse.Namespace,  # noqa: ARG002
-        values: Any,  # noqa: ARG002
+        values: Any,
         option_string: str | None = None,
     ) -> None:
-        raise ConfigError(f"{option_string}: {self.const}")
+        sentence, inert = self.const
+        # Without a value, argparse hands on the const.
+        if ("" if values == self.const else values) not in inert:
+            raise ConfigError(f"{option_string}: {sentence}")
 
 
-def refuse_environment(environ: Mapping[str, str], sentences: Mapping[str, str]) -> None:
+def refuse_environment(
+    environ: Mapping[str, str], sentences: Mapping[str, str], inert: Mapping[str, Sequence[str]]
+) -> None:
     """Refuse environment names that are not served, so that none is ignored in silence.
 
     Raises:
         ConfigError: naming the first of them, and why.
     """
     for name, sentence in sentences.items():
-        if environ.get(name):
+        value = environ.get(name)
+        if value and value not in inert.get(name, ()):
             raise ConfigError(f"{name}: {sentence}")
 
 

@@ -39,7 +39,7 @@ def parse_schema(raw: msgspec.Raw, path: str, field: str = "response_format") ->
         raise ServiceError("invalid_request", sentence, path)
     text = body.compact(raw)
     if len(text) > _MAX_SCHEMA_BYTES:
-        size = f"schema serialised size {len(text)} bytes exceeds limit {_MAX_SCHEMA_BYTES}"
+        size = f"schema serialised size {len(text)} bytes exceeds limit {_MAX_SCHEMA_BYTES} bytes"
         raise _too_large(field, size, path)
     depth = body.depth(schema, _MAX_SCHEMA_DEPTH) if isinstance(schema, dict) else 0
     if depth > _MAX_SCHEMA_DEPTH:

@@ -1,7 +1,8 @@
 """Names that users of the reference and of llama-server know, and that mean nothing here.
 
 Owns the sentence each is refused with: a flag or environment name that is taken in silence and
-does nothing is worse than one that stops the start. Pure data; docs/configuration.md shows it.
+does nothing is worse than one that stops the start. Values that ask for what happens anyway stop
+nothing. Pure data; docs/configuration.md shows it.
 """
 
 from __future__ import annotations
@@ -240,6 +241,28 @@ REFUSED: Final = (
     Refusal("weights are used as they are", env=("MLXCEL_SURGERY",)),
     Refusal("nobody's prompt is shown to others", env=("LLAMA_SERVER_SLOTS_DEBUG",)),
 )
+
+_OFF: Final = ("0", "false", "off", "no", "disabled")
+# Name → values that ask for what this server does anyway; "" is a flag without a value.
+INERT: Final[Mapping[str, tuple[str, ...]]] = {
+    "--warmup": ("",),
+    "--no-mmproj": ("",),
+    "LLAMA_ARG_MMPROJ_AUTO": _OFF,
+    "--spec-type": ("none",),
+    "--keep": ("0",),
+    "--cache-reuse": ("0",),
+    "LLAMA_ARG_CACHE_REUSE": ("0",),
+    "--apc-enabled": _OFF,
+    "APC_ENABLED": _OFF,
+    "--max-kv-size": ("0",),
+    "LLAMA_ARG_MAX_KV_SIZE": ("0",),
+    "--kv-cache-budget": ("auto",),
+    "MLXCEL_KV_CACHE_BUDGET": ("auto",),
+    "--cache-type-k": ("f16",),
+    "--cache-type-v": ("f16",),
+    "LLAMA_ARG_CACHE_TYPE_K": ("f16",),
+    "LLAMA_ARG_CACHE_TYPE_V": ("f16",),
+}
 
 FLAGS: Final[Mapping[str, str]] = {
     flag: refusal.sentence for refusal in REFUSED for flag in refusal.flags

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from shared.declaration import setting
 from shared.settings.sampling import SamplingSettings
 from shared.settings.template import TemplateSettings
-from shared.settings.value import parse_bytes
+from shared.settings.value import SLOTS, parse_bytes, parse_slots
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,12 @@ class SlotSettings:
         env=("LLAMA_ARG_ALIAS",),
     )
     parallel: int = setting(
-        4,
-        "Slots: sequences that decode together.",
+        SLOTS,
+        "Slots: sequences that decode together; -1 on a command line: as many as usual.",
         flags=("--parallel", "--n-parallel"),
         env=("LLAMA_ARG_N_PARALLEL",),
         unit="sequences",
+        parse=parse_slots,
         least=1,
         most=256,
     )

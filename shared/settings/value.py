@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from typing import Final
 from urllib.parse import urlsplit
 
 
@@ -59,6 +60,21 @@ def parse_origins(text: str) -> tuple[str, ...]:
         ):
             raise ValueError(f"{origin!r} is not an origin such as https://example.com:8443")
     return origins
+
+
+# Sequences that decode together when nobody says how many.
+SLOTS: Final = 4
+
+
+def parse_slots(text: str) -> int:
+    """Return a number of slots; -1, which leaves the choice to llama-server, is the default.
+
+    Raises:
+        ValueError: not a whole number.
+    """
+    if re.fullmatch(r"\s*[+-]?\d+\s*", text) is None:
+        raise ValueError(f"{text!r} is not a whole number")
+    return SLOTS if int(text) == -1 else int(text)
 
 
 def is_socket(host: str) -> bool:

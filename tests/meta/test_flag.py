@@ -68,9 +68,22 @@ def test_a_refused_flag_stops_the_start_with_its_sentence(words, capsys):
 
 
 def test_a_refused_environment_name_does_so_too_unless_it_is_empty():
-    refuse_environment({"LLAMA_ARG_TAGS": "", "PATH": "/bin"}, refused.ENVIRONMENT)
+    refuse_environment({"LLAMA_ARG_TAGS": "", "PATH": "/bin"}, refused.ENVIRONMENT, {})
     with pytest.raises(ConfigError, match=r"^LLAMA_ARG_TAGS: one server serves"):
-        refuse_environment({"LLAMA_ARG_TAGS": "x"}, refused.ENVIRONMENT)
+        refuse_environment({"LLAMA_ARG_TAGS": "x"}, refused.ENVIRONMENT, {})
+
+
+def test_what_asks_for_what_happens_anyway_is_let_through():
+    words = ["--cache-reuse", "0", "--warmup", "--cache-type-k=f16", "--port", "1"]
+    assert launch.build_parser().parse_args(words).port == "1"
+    for words in (["--cache-reuse", "256"], ["--cache-reuse"], ["--warmup", "0"]):
+        with pytest.raises(ConfigError):
+            launch.build_parser().parse_args(words)
+    environ = {"LLAMA_ARG_CACHE_REUSE": "0", "APC_ENABLED": "false"}
+    refuse_environment(environ, refused.ENVIRONMENT, refused.INERT)
+    with pytest.raises(ConfigError, match=r"^APC_ENABLED: "):
+        refuse_environment({"APC_ENABLED": "1"}, refused.ENVIRONMENT, refused.INERT)
+    assert refused.INERT.keys() <= refused.FLAGS.keys() | refused.ENVIRONMENT.keys()
 
 
 @pytest.mark.parametrize("refusal", refused.REFUSED, ids=lambda r: (*r.flags, *r.env)[0])

@@ -247,7 +247,8 @@ def _tokenize(ready: Ready, request: pb.TokenizeRequest) -> pb.TokenizeReply:
         if token >= len(pieces):
             raise ServiceError(
                 "invalid_request",
-                f"token id {token} is out of vocabulary range (vocab_size {len(pieces)})",
+                f"Tokenization error: token id {token} is out of vocabulary range "
+                f"(vocab_size {len(pieces)})",
                 "content",
             )
     texts = [pieces[token] for token in ids] if request.with_pieces else []

@@ -104,6 +104,11 @@ def test_a_switch_may_be_given_a_value():
         plain("--slots=maybe")
 
 
+@pytest.mark.parametrize(("text", "slots"), [("-1", 4), ("8", 8)])
+def test_the_number_of_slots_may_be_left_to_the_server(settle, text, slots):
+    assert settle("-m", "o/n", "--parallel", text).workers[0].options["parallel"] == slots
+
+
 def test_port_0_is_any_that_is_free(model):
     options = launch.build_parser().parse_args(["-m", str(model), "--port", "0"])
     first, second = (launch.prepare(options, {}).gateway["port"] for _ in range(2))
