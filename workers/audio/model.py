@@ -27,7 +27,7 @@ from shared.errors import ServiceError
 from shared.pb import audio_pb2 as pb
 from workers.audio import whisper
 from workers.audio import window as windows
-from workers.audio.transcription import LEAST_LOGPROB, Transcription, Window
+from workers.audio.transcription import LEAST_LOGPROB, Transcription, Window, order
 from workers.audio.window import RATE_HZ
 from workers.runtime import Device
 
@@ -70,6 +70,7 @@ class WhisperModel:
 
     def step(self, jobs: Sequence[Transcription]) -> None:
         """Decode some windows once."""
+        jobs = order(jobs)
         job = jobs[0]
         for each in jobs if self.batch > 1 else jobs[:1]:
             if each.spectrum is None:

@@ -7,6 +7,7 @@ loop, then the lane's thread's own.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -87,6 +88,11 @@ class Transcription(Job[pb.Transcript]):
         request = self.request
         return (request.translate, self.language, request.prompt, request.max_tokens)
 
+    @property
+    def left(self) -> int:
+        """The samples that are still to be heard, unless windows are under way."""
+        return len(self.samples) - (self.waiting[0].begin if self.waiting else 0)
+
     def open(self, *, in_parts: bool) -> None:
         """Make the first windows. On the lane's thread.
 
@@ -155,3 +161,13 @@ class Transcription(Job[pb.Transcript]):
 
     def _put(self, item: list[pb.Transcript.Segment] | None) -> None:
         self._loop.call_soon_threadsafe(self.pieces.put_nowait, item)
+
+
+def order(jobs: Sequence[Transcription]) -> list[Transcription]:
+    """Return recordings of one class with the least left to be heard first.
+
+    A remark does not wait for a lecture to end, and of two lectures the one that was begun is not
+    held up by the other. Waiting raises the class, so that a lecture has its turns, too.
+    """
+    now_s = time.monotonic()
+    return sorted(jobs, key=lambda job: (job.rank(now_s)[0], job.left))

@@ -1,0 +1,33 @@
+"""Which of several recordings is heard next."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from shared.pb import audio_pb2 as pb
+from shared.pb import common_pb2 as common
+from workers.audio.transcription import Transcription, order
+from workers.audio.window import RATE_HZ
+
+
+def recording(seconds, **fields):
+    noise = np.random.default_rng(0).normal(0, 0.1, seconds * RATE_HZ).astype(np.float32)
+    return Transcription(pb.TranscribeRequest(**fields), noise, None)
+
+
+async def test_a_remark_goes_before_a_lecture_that_came_first():
+    lecture, remark = recording(90), recording(2)
+    assert order([lecture, remark]) == [remark, lecture]
+
+
+async def test_a_recording_that_was_begun_goes_before_one_as_long():
+    begun, fresh = recording(90), recording(90)
+    assert order([begun, fresh]) == [begun, fresh]
+    begun.open(in_parts=False)
+    begun.keep(begun.waiting.popleft(), [], 30 * RATE_HZ)
+    assert order([fresh, begun]) == [begun, fresh]
+
+
+async def test_a_higher_class_goes_before_a_shorter_recording():
+    urgent, remark = recording(90, priority=common.PRIORITY_HIGH), recording(2)
+    assert order([remark, urgent]) == [urgent, remark]
