@@ -30,8 +30,19 @@ def kind(path: Path) -> str:
         return "audio"
     if any(name.endswith("ForSequenceClassification") for name in names):
         return "rerank"
-    pools = (path / "1_Pooling" / "config.json").is_file()
-    return "embed" if pools or family in _ENCODERS else "text"
+    # A decoder that looks both ways writes nothing: EmbeddingGemma.
+    reads = family in _ENCODERS or bool(config.get("use_bidirectional_attention"))
+    return "embed" if reads or _pools(path) else "text"
+
+
+def _pools(path: Path) -> bool:
+    """Return whether sentence-transformers' files of a folder speak of pooling."""
+    if (path / "1_Pooling" / "config.json").is_file():
+        return True
+    try:
+        return ".Pooling" in (path / "modules.json").read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return False
 
 
 def speaks(path: Path) -> bool:

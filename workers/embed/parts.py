@@ -6,7 +6,7 @@ thread that owns the model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from workers.embed import checkpoint as checkpoints
 from workers.embed.checkpoint import Checkpoint
 from workers.embed.judge import CrossEncoder, Judge, YesNo
 from workers.embed.network import weights
-from workers.embed.pooling import Pooler, read_dense
+from workers.embed.pooling import Dense, Pooler, read_dense
 from workers.embed.tokenizer import TextTokenizer
 
 Settings = EmbedSettings | RerankSettings
@@ -103,7 +103,8 @@ def _load_encoder(
     if head is not None:
         judge = CrossEncoder(tokenizer, head)
         return Parts(checkpoint, network, judge, tokenizer, arrays, judge)
-    return _with_pooling(checkpoint, network, tokenizer, arrays, settings)
+    layers = read_dense(checkpoint)
+    return _with_pooling(checkpoint, network, tokenizer, arrays, settings, layers)
 
 
 def _load_decoder(
@@ -120,7 +121,8 @@ def _load_decoder(
     if is_reranker:
         judge = YesNo(tokenizer, decoder)
         return Parts(checkpoint, decoder, judge, tokenizer, arrays, judge)
-    return _with_pooling(checkpoint, decoder, tokenizer, arrays, settings)
+    layers = [Dense(weight) for weight in decoder.dense] or read_dense(checkpoint)
+    return _with_pooling(checkpoint, decoder, tokenizer, arrays, settings, layers)
 
 
 def _with_pooling(
@@ -129,12 +131,12 @@ def _with_pooling(
     tokenizer: TextTokenizer,
     arrays: tuple[mx.array, ...],
     settings: Settings,
+    layers: Sequence[Dense],
 ) -> Parts:
     wanted = settings.pooling if isinstance(settings, EmbedSettings) else ""
     fallback = _DECODERS.get(checkpoint.model_type, _ENCODER_POOLING)
     pooling = wanted or checkpoints.read_pooling(checkpoint) or fallback
-    pooler = Pooler(pooling, read_dense(checkpoint))
-    return Parts(checkpoint, network, pooler, tokenizer, arrays, pooling=pooling)
+    return Parts(checkpoint, network, Pooler(pooling, layers), tokenizer, arrays, pooling=pooling)
 
 
 def _settle(modules: Iterable[nn.Module], *, full_precision: bool) -> tuple[mx.array, ...]:

@@ -53,20 +53,14 @@ POOLS: dict[str, Pool] = {
 
 
 class Dense:
-    """A dense layer of sentence-transformers, after the pooling."""
+    """A dense layer after the pooling, in float32."""
 
-    def __init__(self, folder: Path) -> None:
-        config = read_object(folder / "config.json")
-        name = str(config.get("activation_function", "Identity")).rpartition(".")[2]
-        if name not in _DENSE_ACTIVATIONS:
-            raise PermanentError(f"{folder}: activation {name!r} is not known")
-        self._activate = _DENSE_ACTIVATIONS[name]
-        try:
-            weights = mx.load(str(folder / "model.safetensors"))
-        except RuntimeError as failure:
-            raise PermanentError(f"{folder} can't be loaded: {failure}") from None
-        self.weight = weights["linear.weight"].astype(mx.float32)
-        self.bias = weights.get("linear.bias", mx.array(0.0)).astype(mx.float32)
+    def __init__(
+        self, weight: mx.array, bias: mx.array | None = None, activation: str = "Identity"
+    ) -> None:
+        self._activate = _DENSE_ACTIVATIONS[activation]
+        self.weight = weight.astype(mx.float32)
+        self.bias = mx.array(0.0) if bias is None else bias.astype(mx.float32)
         mx.eval(self.weight, self.bias)
 
     def __call__(self, x: mx.array) -> mx.array:
@@ -101,7 +95,20 @@ def read_dense(checkpoint: Checkpoint) -> list[Dense]:
     Raises:
         PermanentError: one can't be used.
     """
-    return [Dense(folder) for folder in checkpoint.folders("Dense")]
+    return [_read_dense(folder) for folder in checkpoint.folders("Dense")]
+
+
+def _read_dense(folder: Path) -> Dense:
+    """Return a dense layer of sentence-transformers."""
+    config = read_object(folder / "config.json")
+    name = str(config.get("activation_function", "Identity")).rpartition(".")[2]
+    if name not in _DENSE_ACTIVATIONS:
+        raise PermanentError(f"{folder}: activation {name!r} is not known")
+    try:
+        weights = mx.load(str(folder / "model.safetensors"))
+    except RuntimeError as failure:
+        raise PermanentError(f"{folder} can't be loaded: {failure}") from None
+    return Dense(weights["linear.weight"], weights.get("linear.bias"), name)
 
 
 def finish(vectors: Vectors, norm: int, dimensions: int | None) -> Vectors:

@@ -176,6 +176,19 @@ def test_an_embedding_model_given_as_the_model_is_served_as_one(settle, encoder)
     assert (worker.options["alias"], worker.options["pooling"]) == (("x", "y"), "cls")
 
 
+@pytest.mark.parametrize(
+    ("config", "modules"),
+    [
+        ({"model_type": "gemma3_text", "use_bidirectional_attention": True}, "[]"),
+        ({"model_type": "qwen3"}, '[{"type": "sentence_transformers.models.Pooling"}]'),
+    ],
+)
+def test_a_decoder_that_embeds_is_served_so(settle, encoder, config, modules):
+    (encoder / "config.json").write_text(json.dumps(config))
+    (encoder / "modules.json").write_text(modules)
+    assert [worker.kind for worker in settle("-m", str(encoder)).workers] == ["embed"]
+
+
 def test_a_classifier_is_served_as_a_reranker(settle, encoder):
     config = {"model_type": "bert", "architectures": ["BertForSequenceClassification"]}
     (encoder / "config.json").write_text(json.dumps(config))

@@ -58,9 +58,33 @@ def test_a_dense_layer_follows_the_pooling(make_checkpoint, load_model):
     model = load_model(folder)
     assert model.card.encoder.dimensions == 24
     (row,) = draw_rows(model)[6:7]
-    layer = pooling.Dense(folder / "2_Dense")
+    weight = mx.load(str(folder / "2_Dense" / "model.safetensors"))["linear.weight"]
     hidden = Reference(folder).hidden(row.ids).mean(0)
-    expected = np.array(layer.weight, np.float64) @ hidden
+    expected = np.array(weight, np.float64) @ hidden
+    assert vectors(model, [row])[0] @ (expected / np.linalg.norm(expected)) >= 0.9999
+
+
+def test_dense_layers_among_the_networks_own_weights_are_those_of_folders(
+    make_checkpoint, load_model
+):
+    # As mlx-embeddings converts EmbeddingGemma: no list of modules, and one layer is quantised.
+    folder, converted = make_checkpoint("gemma3_text"), make_checkpoint("gemma3_text")
+    (converted / "modules.json").unlink()
+    wide, narrow = (mx.random.normal(shape) * 0.2 for shape in ((64, 32), (32, 64)))
+    packed = mx.quantize(wide, group_size=GROUP, bits=8)
+    wide = mx.dequantize(*packed, group_size=GROUP, bits=8)
+    names = ("dense.0.weight", "dense.0.scales", "dense.0.biases")
+    weights = mx.load(str(converted / "model.safetensors"))
+    weights |= dict(zip(names, packed, strict=True)) | {"dense.1.weight": narrow}
+    mx.save_safetensors(str(converted / "model.safetensors"), weights)
+    config = json.loads((converted / "config.json").read_text())
+    config["quantization"] = {"group_size": GROUP, "bits": 8}
+    (converted / "config.json").write_text(json.dumps(config))
+
+    model = load_model(converted)
+    (row,) = draw_rows(model)[6:7]
+    hidden = Reference(folder).hidden(row.ids).mean(0)
+    expected = np.array(narrow, np.float64) @ (np.array(wide, np.float64) @ hidden)
     assert vectors(model, [row])[0] @ (expected / np.linalg.norm(expected)) >= 0.9999
 
 

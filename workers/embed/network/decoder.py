@@ -6,7 +6,7 @@ right, and for Gemma other masks. Runs on the thread that owns the model.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from mlx_lm.utils import load_model
 
 from workers.embed.network.attention import padding_mask, window_mask
 
+_DENSE = "dense."
 _MODULES: Mapping[str, Any] = {"qwen3": qwen3, "gemma3_text": gemma3_text}
 
 
@@ -24,11 +25,15 @@ class Decoder:
 
     Args:
         network: mlx-lm's model.
+        dense: weights of layers after the pooling, where a checkpoint has them among its own.
         looks_both_ways: whether every token sees those after it, too.
     """
 
-    def __init__(self, network: Any, *, looks_both_ways: bool) -> None:
+    def __init__(
+        self, network: Any, dense: Sequence[mx.array] = (), *, looks_both_ways: bool
+    ) -> None:
         self.network = network
+        self.dense = dense
         self._looks_both_ways = looks_both_ways
 
     def __call__(
@@ -84,15 +89,18 @@ def load(path: Path, config: Mapping[str, Any], *, with_head: bool) -> Decoder:
         with_head: keep the language head, for a reranker.
     """
     module = _MODULES[config["model_type"]]
+    dense: dict[str, mx.array] = {}
 
     class Named(module.Model):  # type: ignore[misc]
         """mlx-lm's model, for checkpoints that hold the inner model alone."""
 
         def sanitize(self, weights: dict[str, mx.array]) -> dict[str, mx.array]:
             outer = ("model.", "lm_head.")
+            dense.update({name: weights[name] for name in weights if name.startswith(_DENSE)})
             named = {
                 name if name.startswith(outer) else f"model.{name}": array
                 for name, array in weights.items()
+                if name not in dense
             }
             if not with_head:
                 named.pop("lm_head.weight", None)
@@ -106,4 +114,20 @@ def load(path: Path, config: Mapping[str, Any], *, with_head: bool) -> Decoder:
         get_model_classes=lambda config: (Named, module.ModelArgs),  # noqa: ARG005 - its signature
     )
     both = bool(config.get("use_bidirectional_attention"))
-    return Decoder(network, looks_both_ways=both)
+    return Decoder(network, _read_dense(dense, config), looks_both_ways=both)
+
+
+def _read_dense(arrays: Mapping[str, mx.array], config: Mapping[str, Any]) -> list[mx.array]:
+    """Return the weights of dense layers, in order, as they were before they were quantised.
+
+    Source: mlx-embeddings, whose converter writes EmbeddingGemma so.
+    """
+    layers = []
+    while (weight := arrays.get(f"{_DENSE}{len(layers)}.weight")) is not None:
+        name = f"{_DENSE}{len(layers)}"
+        if (scales := arrays.get(f"{name}.scales")) is not None:
+            how = config["quantization"]
+            sizes = {"group_size": how["group_size"], "bits": how["bits"]}
+            weight = mx.dequantize(weight, scales, arrays.get(f"{name}.biases"), **sizes)
+        layers.append(weight)
+    return layers
