@@ -1,11 +1,16 @@
-"""Which of several recordings is heard next."""
+"""Which of several recordings is heard next, and in which language."""
 
 from __future__ import annotations
 
-import numpy as np
+from types import SimpleNamespace
 
+import numpy as np
+import pytest
+
+from shared.errors import ServiceError
 from shared.pb import audio_pb2 as pb
 from shared.pb import common_pb2 as common
+from workers.audio.model import WhisperModel
 from workers.audio.transcription import Transcription, order
 from workers.audio.window import RATE_HZ
 
@@ -31,3 +36,19 @@ async def test_a_recording_that_was_begun_goes_before_one_as_long():
 async def test_a_higher_class_goes_before_a_shorter_recording():
     urgent, remark = recording(90, priority=common.PRIORITY_HIGH), recording(2)
     assert order([remark, urgent]) == [urgent, remark]
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [("", ""), ("auto", ""), ("de", "de"), (" German ", "de"), ("pt-BR", "pt"), ("zz", None)],
+)
+def test_a_language_is_a_code_or_a_name_or_left_to_the_model(given, code):
+    dims = SimpleNamespace(n_text_ctx=448)
+    network = SimpleNamespace(dims=dims, is_multilingual=True, num_languages=99)
+    model, request = WhisperModel(network, "whisper-base", 1), pb.TranscribeRequest(language=given)
+    if code is None:
+        with pytest.raises(ServiceError, match="'zz' is not known"):
+            model.check(request)
+    else:
+        model.check(request)
+        assert request.language == code
