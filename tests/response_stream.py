@@ -1,8 +1,9 @@
 """The grammar of a Responses stream, as a machine that follows its events.
 
 Whatever takes a stream of this dialect in the tests has it checked here on the way: numbers from
-0, a beginning in two events, one item open at a time and placed behind the one before, deltas that
-add up to what is told at the end, and an end whose response holds exactly the items that closed.
+0, a beginning in two events, of which the second may come again as a sign of life, one item open
+at a time and placed behind the one before, deltas that add up to what is told at the end, and an
+end whose response holds exactly the items that closed.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class ResponseReader:
         kinds: the types of the events so far.
         response: as the last event with one had it.
         items: those that closed.
+        signs: of life so far.
     """
 
     def __init__(self) -> None:
@@ -43,6 +45,7 @@ class ResponseReader:
         self.items: list[dict[str, Any]] = []
         self.compaction: dict[str, Any] = {}
         self.comments = 0
+        self.signs = 0
         self._rest = b""
         self._item: dict[str, Any] = {}
         self._text = ""
@@ -79,6 +82,10 @@ class ResponseReader:
         elif kind == "error":
             assert self.state not in ("new", "created", "error")
             self.state, self.error = "error", fields
+        elif kind == "response.in_progress" and self.state in ("between", "item", "told"):
+            response = fields["response"]
+            assert (response["status"], response["output"]) == ("in_progress", self.items)
+            self.signs += 1
         elif kind in ("response.created", "response.in_progress"):
             self._begin(kind, fields["response"])
         elif kind in COMPACTION:

@@ -101,6 +101,16 @@ async def test_input_tokens_counts_the_history_too_and_runs_nothing(house: House
     assert (status, reply["error"]["param"]) == (400, "top_p")
 
 
+async def test_a_response_that_waits_begins_and_goes_on_by_signs_of_life(house: House):
+    await house.start(patience_s=0.1, sse_ping_interval_s=1)
+    reader = await read(house, "[accept=1.5] hi")
+    assert reader.kinds[:3] == ["response.created", *["response.in_progress"] * 2]
+    assert reader.close()["output_text"]
+    refused = await read(house, "[accept=0.4] [refuse=server_busy] hi")
+    assert refused.kinds[2:] == ["error", "response.failed"]
+    assert refused.error["code"] == "server_overloaded"
+
+
 # ------------------------------------------------------------------------------ cancelling
 
 

@@ -93,13 +93,20 @@ def test_a_cancel_at_any_moment_leaves_what_there_is(items, fields, cut):
     assert told["error"] is None
 
 
-@given(answers(), st.data())
-def test_signs_of_life_are_left_to_comments(items, data):
-    feed = dialect.renderer(parse(), "m")
+@given(answers(), asked, st.data())
+def test_signs_of_life_fit_in_anywhere_but_after_the_end(items, fields, data):
+    feed = dialect.renderer(parse(**fields), "m")
+    reader = ResponseReader()
+    given = 0
     for item in items:
-        feed(item)
-        if data.draw(st.booleans()):
-            assert feed(pb.Event()) == b""
+        for _ in range(data.draw(st.integers(0, 2))):
+            reader.feed(feed(pb.Event()))
+            given += 1
+        reader.feed(feed(item))
+    assert feed(pb.Event()) == b""
+    assert reader.close()["output"] == reader.items
+    # The first of them may have been the beginning.
+    assert given - 1 <= reader.signs <= reader.comments == given
 
 
 @given(answers())

@@ -21,6 +21,7 @@ from gateway.fold import Block, Item
 from shared.errors import ServiceError, from_message
 from shared.pb import text_pb2 as pb
 
+_COMMENT: Final = b": ping\n\n"
 # What asks for patience, in the words of the reference's envelope.
 _BUSY: Final = ("server_busy", "request_memory_budget_exceeded")
 
@@ -36,7 +37,7 @@ class ResponseStream:
         self._parsed = parsed
         self._model = model
         self._number = 0
-        self._opened = False
+        self._opened = self._has_ended = False
         self._items: list[answer.Item] = []
         self._block: Block | None = None
         # What names the block's item in events, once clients know of it, and the logprobs that
@@ -59,6 +60,8 @@ class ResponseStream:
                 return self._feed_finished(item.finished)
             case "failed":
                 return self._feed_failed(from_message(item.failed.error))
+            case None:
+                return self._show_life()
         return b""
 
     def open(self) -> bytes:
@@ -89,6 +92,15 @@ class ResponseStream:
         if self._block is not None and self._place is not None:
             items.append(self._item(self._block, "incomplete"))
         return answer.describe(self._parsed, self._model, "cancelled", items)
+
+    def _show_life(self) -> bytes:
+        """Return a sign of life: a comment, and an event, as Codex waits for nothing else."""
+        if self._has_ended:
+            return b""
+        if opened := self.open():
+            return _COMMENT + opened
+        response = answer.describe(self._parsed, self._model, "in_progress", self._items)
+        return _COMMENT + self._event("response.in_progress", response=response)
 
     # ------------------------------------------------------------ blocks
 
@@ -159,6 +171,7 @@ class ResponseStream:
     # ------------------------------------------------------------ ends
 
     def _feed_finished(self, finished: pb.Finished) -> bytes:
+        self._has_ended = True
         cut = answer.is_incomplete(finished)
         closed = self._close("incomplete" if cut else "completed")
         if not any(item["type"] != "compaction" for item in self._items):
@@ -169,6 +182,7 @@ class ResponseStream:
         return closed + self._event(name, response=self.response)
 
     def _feed_failed(self, failure: ServiceError) -> bytes:
+        self._has_ended = True
         response = self.cancel()
         if failure.code != "cancelled":
             response["status"] = "failed"
