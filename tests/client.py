@@ -7,7 +7,6 @@ A stream is checked on the way: roles, one finish reason, usage last, `[DONE]` o
 from __future__ import annotations
 
 import asyncio
-import inspect
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -16,6 +15,8 @@ from typing import Any
 
 import aiohttp
 import pytest
+
+from tests.wait import until
 
 CHAT = "/v1/chat/completions"
 GREEDY = {"temperature": 0}
@@ -165,16 +166,6 @@ async def disturb(
         assert not all(task.done() for task in tasks)
         await asyncio.to_thread(kill_worker, client.fields["model"])
     return await asyncio.gather(*tasks)
-
-
-async def until(holds: Callable[[], Any], timeout_s: float = 60.0) -> None:
-    """Wait for something to become true; it may be a coroutine function."""
-    async with asyncio.timeout(timeout_s):
-        while True:
-            held = holds()
-            if (await held) if inspect.isawaitable(held) else held:
-                return
-            await asyncio.sleep(0.01)
 
 
 def _join(messages: Sequence[dict[str, Any]]) -> str:

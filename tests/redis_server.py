@@ -7,7 +7,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from tests.server import wait_for
+from tests.wait import wait_for
 
 PROGRAM = "redis-server"
 

@@ -15,30 +15,19 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import psutil
 import tomli_w
 
 from deploy import process
 from shared.fleet import load_fleet
+from tests.wait import wait_for
 
 ROOT = Path(__file__).resolve().parents[1]
-T = TypeVar("T")
-
-
-def wait_for(condition: Callable[[], T], timeout_s: float = 60.0) -> T:
-    """Return the first true value of a condition."""
-    deadline_s = time.monotonic() + timeout_s
-    while time.monotonic() < deadline_s:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.05)
-    raise AssertionError(f"nothing happened in {timeout_s} s")
 
 
 def find_free_port() -> int:

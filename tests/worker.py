@@ -16,7 +16,7 @@ from shared.pb import common_pb2 as common
 from shared.pb import text_pb2 as pb
 from shared.pb import text_pb2_grpc, worker_pb2
 from shared.rpc import open_channel
-from tests.client import until
+from tests.wait import until
 
 
 class WorkerLink:

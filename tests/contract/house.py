@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from gateway.stall import LIMIT_S
 from shared.fleet import WorkerEntry
 from shared.settings import GatewaySettings
 from tests.fakes.text_worker import FakeTextWorker
+from tests.wait import until
 
 
 class House:
@@ -184,11 +184,3 @@ def read_text(chunks: list[Any]) -> str:
     choices = [chunk["choices"][0] for chunk in chunks if chunk["choices"]]
     assert choices[-1]["finish_reason"] in ("stop", "length", "tool_calls"), chunks[-1]
     return "".join(choice["delta"].get("content") or "" for choice in choices)
-
-
-async def until(holds: Callable[[], bool], timeout_s: float = 10.0) -> None:
-    """Wait for something to become true."""
-    deadline_s = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < deadline_s, "it never came true"
-        await asyncio.sleep(0.005)

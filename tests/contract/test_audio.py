@@ -10,8 +10,8 @@ import openai
 import pytest
 
 from shared.pb import common_pb2 as common
-from tests.client import until
 from tests.contract.audio_house import AudioHouse, open_audio_house
+from tests.wait import until
 
 TRANSCRIBE, TRANSLATE = "/v1/audio/transcriptions", "/v1/audio/translations"
 

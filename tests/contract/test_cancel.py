@@ -7,7 +7,8 @@ import socket
 
 import pytest
 
-from tests.contract.house import CHAT, House, body, until
+from tests.contract.house import CHAT, House, body
+from tests.wait import until
 
 
 async def leave(house: House, prompt: str, ready, **fields) -> None:

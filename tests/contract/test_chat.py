@@ -7,7 +7,8 @@ import asyncio
 import openai
 import pytest
 
-from tests.contract.house import CHAT, House, body, read_text, until
+from tests.contract.house import CHAT, House, body, read_text
+from tests.wait import until
 
 
 async def test_streamed_and_whole_answers_are_equal(house: House):

@@ -8,7 +8,8 @@ import json
 import openai
 import pytest
 
-from tests.contract.house import House, until
+from tests.contract.house import House
+from tests.wait import until
 
 PATH = "/v1/completions"
 

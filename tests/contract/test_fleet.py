@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from tests import spec
-from tests.contract.house import House, until
+from tests.contract.house import House
+from tests.wait import until
 
 
 async def start_two(house: House, **settings) -> None:

@@ -8,7 +8,8 @@ import json
 
 import pytest
 
-from tests.contract.house import CHAT, House, body, until
+from tests.contract.house import CHAT, House, body
+from tests.wait import until
 
 
 async def test_ten_times_the_queue_is_answered_at_once_or_later_but_always(house: House):

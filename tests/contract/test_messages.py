@@ -10,8 +10,9 @@ from typing import Any
 import anthropic
 import pytest
 
-from tests.contract.house import House, until
+from tests.contract.house import House
 from tests.message_stream import MessageReader
+from tests.wait import until
 
 PATH = "/v1/messages"
 BETA = f"{PATH}?beta=true"

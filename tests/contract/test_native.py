@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.contract.house import House, until
+from tests.contract.house import House
+from tests.wait import until
 
 PATH = "/completion"
 

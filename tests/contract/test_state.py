@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.contract.house import House, until
+from tests.contract.house import House
+from tests.wait import until
 
 
 async def test_cache_statistics_have_every_field_of_the_reference(house: House):

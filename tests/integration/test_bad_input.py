@@ -9,8 +9,9 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from tests.client import CHAT, GREEDY, until
+from tests.client import CHAT, GREEDY
 from tests.prompt import make_prompt
+from tests.wait import until
 
 USER = {"role": "user", "content": "Hi"}
 FIELDS = GREEDY | {"max_tokens": 2}

@@ -6,9 +6,10 @@ import asyncio
 
 import pytest
 
-from tests.client import GREEDY, assert_same, until
+from tests.client import GREEDY, assert_same
 from tests.integration.conftest import FAMILIES
 from tests.prompt import MIX, make_prompt
+from tests.wait import until
 from tests.worker import link
 
 # With any prompt, past the 32 tokens of the sliding window.

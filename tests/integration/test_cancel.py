@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
-from tests.client import GREEDY, assert_same, until
+from tests.client import GREEDY, assert_same
 from tests.prompt import make_prompt
+from tests.wait import until
 from tests.worker import link
 
 LONG = GREEDY | {"max_tokens": 8000, "cache_prompt": False}

@@ -6,9 +6,10 @@ import asyncio
 
 import pytest
 
-from tests.client import GREEDY, assert_same, connect, until
+from tests.client import GREEDY, assert_same, connect
 from tests.integration.conftest import CONTEXT_TOKENS
 from tests.prompt import make_prompt
+from tests.wait import until
 
 
 @pytest.fixture

@@ -19,7 +19,8 @@ from tests import checkpoint, encoder_checkpoint
 from tests.client import connect
 from tests.encoder_reference import Reference
 from tests.example import read_pages, run_command
-from tests.server import ROOT, serve_fleet, wait_for
+from tests.server import ROOT, serve_fleet
+from tests.wait import wait_for
 
 STARTER = ROOT / "models" / "all-MiniLM-L6-v2"
 TEXTS = ["The cat sits on the mat.", "A feline rests on a rug.", "Markets fell sharply today."]

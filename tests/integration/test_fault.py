@@ -7,10 +7,11 @@ import asyncio
 import pytest
 
 from tests import checkpoint
-from tests.client import GREEDY, assert_same, connect, until
+from tests.client import GREEDY, assert_same, connect
 from tests.fakes.faulty_worker import FOLDER_ENV
 from tests.prompt import make_prompt
 from tests.server import serve_fleet
+from tests.wait import until
 
 MODULE = "tests.fakes.faulty_worker"
 NEIGHBOURS = [

@@ -8,9 +8,10 @@ import pytest
 
 from shared.lifecycle import EXIT_PERMANENT
 from tests import checkpoint
-from tests.client import GREEDY, assert_same, connect, until
+from tests.client import GREEDY, assert_same, connect
 from tests.prompt import make_prompt
 from tests.server import Server
+from tests.wait import until
 
 
 @pytest.fixture(params=[8, 4])

@@ -7,8 +7,8 @@ import random
 
 import psutil
 
-from tests.client import until
 from tests.prompt import MIX, make_prompt
+from tests.wait import until
 from tests.worker import link
 from workers.runtime import RELEASE_AFTER_S
 

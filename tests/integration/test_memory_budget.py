@@ -8,10 +8,11 @@ import pytest
 
 from shared.lifecycle import EXIT_PERMANENT
 from tests import checkpoint
-from tests.client import GREEDY, connect, until
+from tests.client import GREEDY, connect
 from tests.integration.conftest import BUDGET_BYTES, PAGE_BYTES, PAGE_TOKENS
 from tests.prompt import make_prompt
 from tests.server import Server
+from tests.wait import until
 from tests.worker import link
 
 POOR = 1  # its place in the fleet

@@ -9,8 +9,9 @@ import time
 import pytest
 
 from shared.pb import common_pb2 as common
-from tests.client import GREEDY, assert_same, until
+from tests.client import GREEDY, assert_same
 from tests.prompt import make_prompt
+from tests.wait import until
 from tests.worker import link
 
 LOW, NORMAL, HIGH = common.PRIORITY_LOW, common.PRIORITY_NORMAL, common.PRIORITY_HIGH

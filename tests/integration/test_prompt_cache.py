@@ -7,9 +7,10 @@ import asyncio
 import pytest
 
 from tests import checkpoint
-from tests.client import GREEDY, assert_same, connect, until
+from tests.client import GREEDY, assert_same, connect
 from tests.prompt import make_prompt
 from tests.server import serve_fleet
+from tests.wait import until
 
 FIELDS = GREEDY | {"max_tokens": 16}
 TINY_BYTES, DISK_BYTES = 400_000, 600_000

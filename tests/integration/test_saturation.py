@@ -7,8 +7,9 @@ import statistics
 import time
 from collections import Counter
 
-from tests.client import CHAT, GREEDY, until
+from tests.client import CHAT, GREEDY
 from tests.prompt import make_prompt
+from tests.wait import until
 
 DEPTH = 32
 SLOTS = 8

@@ -19,6 +19,7 @@ from deploy import openblas, starter
 from deploy.ancestry import ORIGIN_ENV
 from deploy.starter_model import STARTERS
 from shared.lifecycle import EXIT_PERMANENT
+from tests.wait import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -71,17 +72,6 @@ if mode == "loading":
 steady()
 wait()
 """
-
-
-def wait_for(condition, timeout_s=10.0):
-    """Return the first true value of a condition."""
-    deadline_s = time.monotonic() + timeout_s
-    while time.monotonic() < deadline_s:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.02)
-    raise AssertionError(f"nothing happened in {timeout_s} s")
 
 
 def lives(pid):

@@ -10,7 +10,8 @@ import pytest
 
 from shared.lifecycle import EXIT_PERMANENT
 from tests import checkpoint
-from tests.server import Server, none_lives, serve, wait_for
+from tests.server import Server, none_lives, serve
+from tests.wait import wait_for
 
 
 @pytest.fixture(scope="module")

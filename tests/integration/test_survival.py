@@ -12,11 +12,12 @@ import pytest
 from tokenizers import Tokenizer
 
 from tests import checkpoint
-from tests.client import GREEDY, assert_same, connect, disturb, until
+from tests.client import GREEDY, assert_same, connect, disturb
 from tests.message_stream import MessageReader
 from tests.prompt import MIX, make_prompt
 from tests.response_stream import ResponseReader
-from tests.server import none_lives, serve_fleet, wait_for
+from tests.server import none_lives, serve_fleet
+from tests.wait import until, wait_for
 from tests.worker import link
 
 # What differs between two runs of one request.

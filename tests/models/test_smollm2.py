@@ -7,8 +7,9 @@ import asyncio
 import openai
 import pytest
 
-from tests.client import GREEDY, assert_same, connect, until
+from tests.client import GREEDY, assert_same, connect
 from tests.models.conftest import NAME
+from tests.wait import until
 
 CAPITAL = [{"role": "user", "content": "What is the capital of France?"}]
 FIELDS = {"model": NAME, "messages": CAPITAL, "temperature": 0}

@@ -11,7 +11,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import sys
 import tempfile
 import time
@@ -25,6 +24,7 @@ import tomli_w
 
 from tests.checkpoint import ROOT
 from tests.perf.client import GREEDY, Client, Load, open_session, run_load
+from tests.server import find_free_port
 
 START_S: Final = 120.0
 STOP_S: Final = 10.0
@@ -123,7 +123,7 @@ async def open_bare(arguments: Sequence[str]) -> AsyncIterator[Bare]:
 async def mlxcel(model: Path, parallel: int) -> AsyncIterator[Server]:
     """Start this server: a gateway and a text worker."""
     with tempfile.TemporaryDirectory(prefix="mlxcel-perf-") as folder:
-        config, port = Path(folder) / "fleet.toml", _free_port()
+        config, port = Path(folder) / "fleet.toml", find_free_port()
         worker = {"name": "text", "kind": "text", "model": str(model), "parallel": parallel}
         config.write_text(
             tomli_w.dumps({"gateway": {"port": port, "max_queue_depth": 64}, "workers": [worker]})
@@ -139,7 +139,7 @@ async def mlxcel(model: Path, parallel: int) -> AsyncIterator[Server]:
 @contextlib.asynccontextmanager
 async def mlx_lm_server(model: Path, parallel: int) -> AsyncIterator[Server]:
     """Start mlx-lm's own server, with room for as many streams at once."""
-    port = _free_port()
+    port = find_free_port()
     command = ["-m", "mlx_lm", "server", "--model", str(model), "--port", str(port)]
     command += ["--decode-concurrency", str(parallel), "--prompt-concurrency", str(parallel)]
     command += ["--log-level", "WARNING"]
@@ -187,9 +187,3 @@ async def _wait_ready(
 
 def _last_words(log: Path) -> str:
     return log.read_text(errors="replace")[-2000:]
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

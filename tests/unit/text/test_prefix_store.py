@@ -9,6 +9,7 @@ import pytest
 
 from shared.rundir import Lock
 from tests.unit.text.test_prefix_cache import NAME, Clock, add, ids_of, row
+from tests.wait import wait_for
 from workers.text.prefix_cache import PrefixCache, PrefixLimits
 from workers.text.prefix_store import PrefixStore
 
@@ -22,13 +23,6 @@ def open_cache(folder, capacity_bytes=1 << 20, digest="model"):
 
 def files(folder):
     return sorted(folder.rglob("[!.]*.safetensors"))
-
-
-def wait_for(condition):
-    deadline_s = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
 
 
 @pytest.fixture

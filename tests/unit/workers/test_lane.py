@@ -11,7 +11,7 @@ import pytest
 from shared.errors import ServiceError
 from shared.pb import common_pb2 as common
 from shared.pb import worker_pb2
-from tests.client import until
+from tests.wait import until
 from workers.job import Job
 from workers.lane import Lane
 

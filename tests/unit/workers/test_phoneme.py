@@ -8,7 +8,7 @@ import contextlib
 import psutil
 import pytest
 
-from tests.client import until
+from tests.wait import until
 from workers.audio import phoneme
 
 

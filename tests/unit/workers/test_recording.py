@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from shared.errors import ServiceError
-from tests.client import until
+from tests.wait import until
 from workers.audio import recording
 
 SPEECH = Path(__file__).parents[2] / "data" / "audio" / "bicycle.flac"

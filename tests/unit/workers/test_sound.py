@@ -13,7 +13,8 @@ import psutil
 import pytest
 
 from shared.errors import ServiceError
-from tests.server import none_lives, wait_for
+from tests.server import none_lives
+from tests.wait import wait_for
 from workers.audio import sound
 
 RATE_HZ = 24_000

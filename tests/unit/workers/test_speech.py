@@ -17,7 +17,7 @@ from shared.pb import audio_pb2 as pb
 from shared.pb import audio_pb2_grpc, worker_pb2
 from shared.pb import common_pb2 as common
 from shared.rpc import WorkerServer, open_channel
-from tests.client import until
+from tests.wait import until
 from workers.audio.ensemble import Ensemble
 from workers.audio.kokoro import Kokoro
 from workers.audio.service import AudioService
