@@ -10,14 +10,13 @@ from collections.abc import AsyncGenerator, Callable
 from typing import Final, TypeVar
 
 import grpc.aio
-from google.protobuf.message import Message
 
 from gateway.presence import Observer, keep_talking
 from shared import rpc
 from shared.errors import ServiceError, from_rpc
 from shared.pb import worker_pb2, worker_pb2_grpc
 
-Q = TypeVar("Q", bound=Message)
+Q = TypeVar("Q")
 A = TypeVar("A")
 # One method of a stub on a channel: `lambda channel: EmbedStub(channel).Embed`.
 Method = Callable[[grpc.aio.Channel], "grpc.aio.UnaryUnaryMultiCallable[Q, A]"]

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from aiohttp import web
 
-from gateway.body import read_body, too_large
+from gateway.body import read_body
 from gateway.context import CONTEXT, Context
 from gateway.dialects import embeddings, rerank
 from gateway.dialects.openai import errors
@@ -68,7 +68,7 @@ async def embed_native(request: web.Request) -> web.Response:
 async def rank(request: web.Request) -> web.Response:
     """Answer with the documents that suit a query best."""
     context = request.app[CONTEXT]
-    data = await read_body(request, context.settings.max_body_bytes)
+    data = await _read(request, context)
     body = await _work(len(data), rerank.parse, data)
     worker, card = _find(context, "rerank", body.fields.model)
     message = await _work(len(data), rerank.build, body, card)
@@ -84,7 +84,7 @@ async def _embed(
 ) -> tuple[embeddings.EmbeddingsBody, worker_pb2.ModelCard, pb.EmbedReply]:
     """Return what a body asks for, of which model, and that model's answer."""
     context = request.app[CONTEXT]
-    data = await read_body(request, context.settings.max_body_bytes)
+    data = await _read(request, context)
     fields = await _work(len(data), lambda: embeddings.parse(data, is_native=is_native))
     worker, card = _find(context, "embed", fields.model)
     message = await _work(len(data), embeddings.build, fields, card)
@@ -92,6 +92,11 @@ async def _embed(
     reply = await _call(context, worker, lambda channel: EmbedStub(channel).Embed, message)
     context.metrics.note_inputs(reply.prompt_tokens)
     return fields, card, reply
+
+
+async def _read(request: web.Request, context: Context) -> bytes:
+    """Return a body that the worker can be told of in one message."""
+    return await read_body(request, min(context.settings.max_body_bytes, MAX_MESSAGE_BYTES))
 
 
 def _find(
@@ -121,8 +126,6 @@ def _find(
 async def _call(context: Context, worker: UnaryWorker, method: Method[Q, A], message: Q) -> A:
     """Return a worker's answer, its failures in the words of the reference."""
     name = _NAMES[worker.entry.kind]
-    if message.ByteSize() > MAX_MESSAGE_BYTES:
-        raise too_large()
     try:
         return await worker.call(method, message, context.settings.timeout_s)
     except ServiceError as failure:
