@@ -12,6 +12,8 @@ from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 
 _MAX_TOOLS: Final = 128
+# Each turn and part costs a template more than its few bytes cost a client.
+_MAX_PIECES: Final = 2**15
 
 
 def check_tool_count(count: int) -> None:
@@ -19,6 +21,20 @@ def check_tool_count(count: int) -> None:
     if count > _MAX_TOOLS:
         sentence = f"Too many tools: {count}. Maximum allowed is {_MAX_TOOLS}."
         raise ServiceError("invalid_request", sentence, "tools")
+
+
+def check_piece_count(count: int, field: str) -> None:
+    """Refuse a conversation of more turns, parts and calls than any context could hold.
+
+    Raises:
+        ServiceError: naming `field`.
+    """
+    if count > _MAX_PIECES:
+        raise ServiceError(
+            "invalid_request",
+            f"{field} must not have more than {_MAX_PIECES} turns, parts and calls, not {count}",
+            field,
+        )
 
 
 def require_input(messages: Sequence[pb.Message], field: str) -> None:

@@ -20,6 +20,10 @@ _INT32_MAX: Final = 2**31 - 1
 _UINT32_MAX: Final = 2**32 - 1
 _UINT64_MAX: Final = 2**64 - 1
 _FLOAT32_MAX: Final = 3.4e38
+# Every step looks at each bias, and every token of the vocabulary is searched for each text.
+_MAX_BIASES: Final = 8192
+_MAX_BREAKERS: Final = 8192
+_MAX_BREAKER_TEXTS: Final = 64
 
 
 class SamplingFields(msgspec.Struct):
@@ -232,16 +236,23 @@ def _parse_seed(seed: int | None, stamp: Stamp) -> int:
 
 def _parse_breakers(fields: SamplingFields, sampling: pb.Sampling) -> None:
     """DRY breakers are token ids in the reference, strings in llama-server; both are read."""
-    for index, breaker in enumerate(fields.dry_sequence_breakers or ()):
+    name, given = "dry_sequence_breakers", fields.dry_sequence_breakers or ()
+    if len(given) > _MAX_BREAKERS:
+        raise invalid(name, f"must not be more than {_MAX_BREAKERS}")
+    if sum(isinstance(breaker, str) for breaker in given) > _MAX_BREAKER_TEXTS:
+        raise invalid(name, f"must not be more than {_MAX_BREAKER_TEXTS} texts")
+    for index, breaker in enumerate(given):
         if isinstance(breaker, str):
             sampling.dry_breakers.append(breaker)
         else:
-            sampling.dry_breaker_ids.append(_token_id(breaker, f"dry_sequence_breakers[{index}]"))
+            sampling.dry_breaker_ids.append(_token_id(breaker, f"{name}[{index}]"))
 
 
 def _parse_bias(fields: SamplingFields, sampling: pb.Sampling) -> None:
     """A bias is a number, or llama-server's `false` for "never"."""
     bias = fields.logit_bias or {}
+    if len(bias) > _MAX_BIASES:
+        raise invalid("logit_bias", f"must not be for more than {_MAX_BIASES} tokens")
     for key, value in bias.items() if isinstance(bias, dict) else bias:
         path = f"logit_bias[{key!r}]" if isinstance(key, str) else f"logit_bias[{key}]"
         token = _token_id(key, path)

@@ -7,9 +7,8 @@ meanwhile. Runs in the handler's task.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator
-from typing import Any, Final, TypeVar
+from collections.abc import Iterator
+from typing import Final
 
 from aiohttp import web
 
@@ -22,16 +21,13 @@ from gateway.routes.route import Route
 from gateway.routes.text import parse_priority
 from gateway.unary_client import A, Method, Q
 from gateway.unary_worker import UnaryWorker
+from gateway.work import work_on
 from shared.errors import ServiceError
 from shared.pb import embed_pb2 as pb
 from shared.pb import worker_pb2
 from shared.pb.embed_pb2_grpc import EmbedStub
 from shared.rpc import MAX_MESSAGE_BYTES
 
-T = TypeVar("T")
-
-# A body this large takes a moment that would be seen in streams.
-_LARGE_BYTES: Final = 64 * 1024
 _UNSERVED: Final = {
     "embed": "This server does not support embeddings. Start it with `--embeddings` and an "
     "embedding checkpoint in -m, or with `--embedding-model <path>`.",
@@ -69,9 +65,9 @@ async def rank(request: web.Request) -> web.Response:
     """Answer with the documents that suit a query best."""
     context = request.app[CONTEXT]
     data = await _read(request, context)
-    body = await _work(len(data), rerank.parse, data)
+    body = await work_on(len(data), rerank.parse, data)
     worker, card = _find(context, "rerank", body.fields.model)
-    message = await _work(len(data), rerank.build, body, card)
+    message = await work_on(len(data), rerank.build, body, card)
     message.priority = parse_priority(request.headers.get("X-Priority", ""))
     reply = await _call(context, worker, lambda channel: EmbedStub(channel).Rerank, message)
     answer = rerank.render(body, card.name, reply)
@@ -85,9 +81,9 @@ async def _embed(
     """Return what a body asks for, of which model, and that model's answer."""
     context = request.app[CONTEXT]
     data = await _read(request, context)
-    fields = await _work(len(data), lambda: embeddings.parse(data, is_native=is_native))
+    fields = await work_on(len(data), embeddings.parse, data, is_native=is_native)
     worker, card = _find(context, "embed", fields.model)
-    message = await _work(len(data), embeddings.build, fields, card)
+    message = await work_on(len(data), embeddings.build, fields, card)
     message.priority = parse_priority(request.headers.get("X-Priority", ""))
     reply = await _call(context, worker, lambda channel: EmbedStub(channel).Embed, message)
     context.metrics.note_inputs(reply.prompt_tokens)
@@ -139,13 +135,6 @@ async def _call(context: Context, worker: UnaryWorker, method: Method[Q, A], mes
         raise
 
 
-async def _work(size_bytes: int, work: Callable[..., T], *args: Any) -> T:
-    """Return what a function gives, on a thread if it has much to do."""
-    if size_bytes < _LARGE_BYTES:
-        return work(*args)
-    return await asyncio.to_thread(work, *args)
-
-
 async def _answer(reply: pb.EmbedReply, parts: Iterator[bytes]) -> web.Response:
-    body = await _work(len(reply.vectors), b"".join, parts)
+    body = await work_on(len(reply.vectors), b"".join, parts)
     return web.Response(body=body, content_type="application/json")

@@ -19,6 +19,7 @@ from gateway.body import decode, read_body, unknown_keys
 from gateway.compaction import Compactor, Job, default_keep_tokens
 from gateway.context import CONTEXT, Context
 from gateway.dialects.base import MediaRef, Stamp
+from gateway.dialects.conversation import check_piece_count
 from gateway.dialects.openai.responses import answer, compaction, dialect, reference, wire
 from gateway.dialects.openai.responses.request import (
     ParsedResponse,
@@ -33,6 +34,7 @@ from gateway.dialects.unserved import refuse_unserved
 from gateway.routes.route import Handler, Method, Route, answer_json
 from gateway.routes.text import parse_priority, refuse_media, send_stream
 from gateway.turn import Means, Turn
+from gateway.work import work_on
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 from shared.pb import worker_pb2
@@ -124,10 +126,10 @@ async def compact(request: web.Request) -> web.Response:
     """Answer a history in which a summary has taken the place of all but the newest turns."""
     context = request.app[CONTEXT]
     body = await read_body(request, context.settings.max_body_bytes)
-    fields = _read_compact(body)
+    fields = await work_on(len(body), _read_compact, body)
     stamp = _draw(context)
     items, media = input_items(fields.input), list[MediaRef]()
-    make_prompt(fields, items, stamp, media)
+    await work_on(len(body), make_prompt, fields, items, stamp, media)
     worker = context.registry.resolve(fields.model)
     card = worker.require_ready()
     refuse_media(media, card)
@@ -150,6 +152,7 @@ async def compact(request: web.Request) -> web.Response:
 def _read_compact(body: bytes) -> wire.CompactBody:
     fields = decode(_COMPACT_BODY, body)
     refuse_unserved(fields, wire.COMPACT_REFUSED)
+    check_piece_count(len(input_items(fields.input)), "input")
     check_count("keep_tokens", fields.keep_tokens, 1, _LARGEST)
     check_count("max_output_tokens", fields.max_output_tokens, 1, _MOST_SUMMARY_TOKENS)
     return fields
@@ -183,13 +186,15 @@ async def _receive(request: web.Request) -> tuple[ParsedResponse, Stamp, Means]:
     """
     context = request.app[CONTEXT]
     body = await read_body(request, context.settings.max_body_bytes)
-    fields = read(body)
+    fields = await work_on(len(body), read, body)
     stamp = _draw(context)
     if log.isEnabledFor(logging.DEBUG) and (names := unknown_keys(body, dialect.KNOWN)):
         log.debug("%s: ignored fields %s", stamp.request_id, ", ".join(names))
     history = await _fetch_history(context, fields)
     await _fetch_references(context, fields)
-    parsed = make(fields, [*history, *input_items(fields.input)], stamp)
+    items = [*history, *input_items(fields.input)]
+    size_bytes = sum(len(memoryview(item)) for item in items)
+    parsed = await work_on(size_bytes, make, fields, items, stamp)
     parsed.request.priority = parse_priority(request.headers.get("X-Priority", ""))
     worker = context.registry.resolve(parsed.model)
     card = worker.require_ready()

@@ -22,6 +22,7 @@ from gateway.dialects.openai import chat, completions
 from gateway.fold import Item, fold
 from gateway.routes.route import Route
 from gateway.sse import EventStream
+from gateway.work import work_on
 from gateway.worker import TextWorker
 from shared.errors import ServiceError, to_message
 from shared.pb import common_pb2 as common
@@ -71,7 +72,7 @@ async def _complete(
     request: web.Request, dialect: TextDialect[P], body: bytes
 ) -> web.StreamResponse:
     context = request.app[CONTEXT]
-    parsed, worker, card = _understand(request, dialect, body)
+    parsed, worker, card = await _understand(request, dialect, body)
     items = context.generator.run(parsed.request, worker, counted=parsed.counted)
     async with contextlib.aclosing(items):
         if parsed.stream:
@@ -92,7 +93,7 @@ async def receive(
         ServiceError: it asks for what this dialect or this model does not serve, or the worker
             does not take requests now.
     """
-    return _understand(request, dialect, await read(request))
+    return await _understand(request, dialect, await read(request))
 
 
 async def read(request: web.Request) -> bytes:
@@ -100,11 +101,12 @@ async def read(request: web.Request) -> bytes:
     return await read_body(request, request.app[CONTEXT].settings.max_body_bytes)
 
 
-def _understand(
+async def _understand(
     request: web.Request, dialect: TextDialect[P], body: bytes
 ) -> tuple[P, TextWorker, worker_pb2.ModelCard]:
     context = request.app[CONTEXT]
-    parsed = dialect.parse(body, Stamp.draw(dialect.ID_PREFIX, context.policy))
+    stamp = Stamp.draw(dialect.ID_PREFIX, context.policy)
+    parsed = await work_on(len(body), dialect.parse, body, stamp)
     if log.isEnabledFor(logging.DEBUG) and (names := unknown_keys(body, dialect.KNOWN)):
         log.debug("%s: ignored fields %s", parsed.request.request_id, ", ".join(names))
     parsed.request.priority = parse_priority(request.headers.get("X-Priority", ""))

@@ -19,6 +19,7 @@ from gateway.dialects.openai import chat
 from gateway.routes.route import Handler, Route, answer_json
 from gateway.routes.text import read, receive
 from gateway.text_client import TextClient
+from gateway.work import work_on
 from shared.pb import text_pb2 as pb
 
 
@@ -57,14 +58,18 @@ def _counter(dialect: TextDialect[P], more: Mapping[str, Any]) -> Handler:
 
 async def tokenize(request: web.Request) -> web.Response:
     """Answer the tokens of a text."""
-    asked, model = tokenization.parse_tokenize(await read(request))
+    body = await read(request)
+    asked, model = await work_on(len(body), tokenization.parse_tokenize, body)
     reply = await _client(request, model).tokenize(asked)
-    return answer_json(tokenization.describe_tokens(reply, with_pieces=asked.with_pieces))
+    with_pieces = asked.with_pieces
+    tokens = await work_on(len(body), tokenization.describe_tokens, reply, with_pieces=with_pieces)
+    return answer_json(tokens)
 
 
 async def detokenize(request: web.Request) -> web.Response:
     """Answer the text of tokens."""
-    asked, model = tokenization.parse_detokenize(await read(request))
+    body = await read(request)
+    asked, model = await work_on(len(body), tokenization.parse_detokenize, body)
     reply = await _client(request, model).detokenize(asked)
     return answer_json({"content": reply.text})
 

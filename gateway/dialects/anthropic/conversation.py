@@ -19,7 +19,7 @@ import msgspec
 from gateway import body
 from gateway.dialects.anthropic import wire
 from gateway.dialects.base import MediaRef
-from gateway.dialects.conversation import require_input
+from gateway.dialects.conversation import check_piece_count, require_input
 from gateway.dialects.thought import recall
 from shared.errors import ServiceError
 from shared.pb import common_pb2 as common
@@ -96,6 +96,7 @@ class Conversation:
         self._turns: list[Turn] = []
         # Said for the system after a turn of the assistant, and not yet in a turn.
         self._waiting: list[str] = []
+        check_piece_count(sum(map(_count_pieces, fields.messages)), "messages")
         self._add_system(fields.system, "system")
         last_user = max((i for i, m in enumerate(fields.messages) if m.role == "user"), default=-1)
         for index, message in enumerate(fields.messages):
@@ -264,3 +265,7 @@ def continues(messages: Sequence[pb.Message]) -> bool:
         and not last.tool_calls
         and any(part.text.strip() for part in last.parts)
     )
+
+
+def _count_pieces(message: wire.Message) -> int:
+    return 1 + (len(message.content) if isinstance(message.content, list) else 0)

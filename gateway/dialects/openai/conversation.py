@@ -13,7 +13,7 @@ import msgspec
 
 from gateway import body
 from gateway.dialects.base import MediaRef, Policy, Stamp
-from gateway.dialects.conversation import check_tool_count, require_input
+from gateway.dialects.conversation import check_piece_count, check_tool_count, require_input
 from gateway.dialects.openai import wire
 from shared.errors import ServiceError
 from shared.pb import common_pb2 as common
@@ -35,6 +35,7 @@ def parse_conversation(fields: wire.ChatBody, stamp: Stamp, media: list[MediaRef
     Raises:
         ServiceError: naming the field.
     """
+    check_piece_count(sum(map(_count_pieces, fields.messages)), "messages")
     messages = [parse_message(m, f"messages[{i}]", media) for i, m in enumerate(fields.messages)]
     require_input(messages, "messages")
     tools = parse_tools(fields.tools or [])
@@ -49,6 +50,11 @@ def parse_conversation(fields: wire.ChatBody, stamp: Stamp, media: list[MediaRef
     if fields.parallel_tool_calls is not None:
         prompt.parallel_tool_calls = fields.parallel_tool_calls
     return prompt
+
+
+def _count_pieces(message: wire.Message) -> int:
+    parts = len(message.content) if isinstance(message.content, list) else 0
+    return 1 + parts + len(message.tool_calls or ())
 
 
 def parse_message(message: wire.Message, path: str, media: list[MediaRef]) -> pb.Message:

@@ -13,6 +13,7 @@ from shared.pb import common_pb2 as common
 
 STAMP = Stamp("chatcmpl-x", 1_715_000_000_000_000_000, 1)
 USER = {"role": "user", "content": "x"}
+PART = {"type": "text", "text": "x"}
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {}}}
 
 
@@ -123,6 +124,21 @@ def test_a_value_out_of_range_is_refused(field, value, message):
     assert failure.message == message
     assert failure.param is not None
     assert failure.param.startswith(field)
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"logit_bias": dict.fromkeys(map(str, range(8193)), 1)}, "logit_bias"),
+        ({"logit_bias": [[1, 1]] * 8193}, "logit_bias"),
+        ({"dry_sequence_breakers": [1] * 8193}, "dry_sequence_breakers"),
+        ({"dry_sequence_breakers": ["a"] * 65}, "dry_sequence_breakers"),
+        ({"messages": [USER] * 32_769}, "messages"),
+        ({"messages": [{"role": "user", "content": [PART] * 32_768}]}, "messages"),
+    ],
+)
+def test_more_than_any_use_has_is_refused(fields, param):
+    assert refusal({"messages": [USER]} | fields).param == param
 
 
 def test_top_logprobs_has_a_range():

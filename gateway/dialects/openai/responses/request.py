@@ -15,7 +15,7 @@ import orjson
 
 from gateway import body
 from gateway.dialects.base import MediaRef, Parsed, Policy, Stamp
-from gateway.dialects.conversation import require_input
+from gateway.dialects.conversation import check_piece_count, require_input
 from gateway.dialects.grammar import parse_schema
 from gateway.dialects.openai.cache import parse_cache
 from gateway.dialects.openai.conversation import (
@@ -79,6 +79,7 @@ def read(data: bytes) -> wire.ResponseBody:
     """
     fields = body.decode(_BODY, data)
     refuse_unserved(fields, wire.REFUSED)
+    check_piece_count(len(input_items(fields.input)), "input")
     _check_reference(fields)
     if len(fields.metadata or ()) > _MAX_METADATA:
         raise invalid("metadata", f"must not have more than {_MAX_METADATA} entries")
