@@ -62,7 +62,8 @@ def parse_gbnf(text: str) -> pb.Grammar:
 
 def _count_refs(value: Any) -> int:
     if isinstance(value, dict):
-        return ("$ref" in value) + sum(map(_count_refs, value.values()))
+        # A member may have that name.
+        return isinstance(value.get("$ref"), str) + sum(map(_count_refs, value.values()))
     return sum(map(_count_refs, value)) if isinstance(value, list) else 0
 
 

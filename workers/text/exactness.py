@@ -7,6 +7,7 @@ the engine refuses by itself is no business of this file. Pure; runs where gramm
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -33,6 +34,8 @@ _BOUNDS = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
 # Integers up to here are exact where the engine computes.
 _MAX_BOUND = 2**53
 _MAX_REFERENCES = 64
+# Of outlines: the engine compares each with each.
+_MAX_OUTLINE_CHARACTERS = 16_384
 
 # Only leap years have a 29th of February. To the engine all have.
 _LEAP_DAYS = (
@@ -121,7 +124,9 @@ class _Writer:
         if not isinstance(branches, list) or not any(map(_is_reference, branches)):
             return False
         outlines = [self._outline(branch) for branch in branches]
-        return None not in outlines and self._compiles({"oneOf": outlines})
+        if None in outlines or len(json.dumps(outlines)) > _MAX_OUTLINE_CHARACTERS:
+            return False
+        return self._compiles({"oneOf": outlines})
 
     def _outline(self, schema: Any) -> dict[str, Any] | None:
         """Return a wider schema without references; None if they lead nowhere."""

@@ -29,6 +29,9 @@ from workers.text.guide import Guide
 # limits are llguidance's own defaults, about 20 ms of work.
 _LIMITS = {"max_grammar_size": 100_000, "max_lexer_states": 50_000, "verbose_errors": False}
 _MAX_COMPILED = 64
+# The converter of llama.cpp's grammars looks at all rules as often as there are rules, if they are
+# in a bad order. So many times so many bytes take it about two seconds.
+_MAX_GBNF_EFFORT = 5_000_000
 # Set last, so that a schema's own "x-guidance" can't turn an unknown keyword into an ignored one.
 _JSON_STRICT = {"lenient": False, "coerce_one_of": False}
 # Schemas that are no objects, which llguidance does not take options for.
@@ -123,6 +126,8 @@ def compiles(schema: dict[str, Any]) -> bool:
 
 
 def _read_lark(kind: str, text: str) -> str:
+    if kind == "gbnf" and text.count("::=") * len(text) > _MAX_GBNF_EFFORT:
+        raise ServiceError("invalid_request", "The grammar has too many rules.", "grammar")
     try:
         return str(grammar_from("lark" if kind == "lark" else "gbnf", text))
     # The converter raises whatever it meets in a malformed grammar.

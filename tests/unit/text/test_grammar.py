@@ -118,6 +118,13 @@ def test_a_broken_grammar_is_refused(compiler, grammar):
     assert (caught.value.code, caught.value.param) == ("invalid_request", "grammar")
 
 
+def test_a_grammar_of_more_rules_than_can_be_read_in_time_is_refused(compiler):
+    rules = "".join(f'r{i} ::= "a" r{i + 1} | "b"\n' for i in range(2000))
+    with pytest.raises(ServiceError, match="too many rules") as caught:
+        compiler.compile(pb.Grammar(gbnf=f'root ::= r0\n{rules}r2000 ::= "c"'))
+    assert (caught.value.code, caught.value.param) == ("invalid_request", "grammar")
+
+
 @pytest.mark.parametrize(
     ("text", "taken"),
     [('{"x": 1}', True), ('{"x":1}', True), (' {"x":1}', False), ('{"x":"1"}', False)],
