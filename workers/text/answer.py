@@ -98,7 +98,8 @@ class AnswerMaker:
         output = Output(vocabulary, request.stop.strings, style, splitter, calls)
         guide = None
         if matcher is not None or (splitter is not None and budget != UNLIMITED):
-            guide = Guide(output.splitter, matcher, budget, self._close, self._opening_id())
+            ends = [*self._model.end_ids]
+            guide = Guide(output.splitter, matcher, budget, self._close, self._opening_id(), ends)
         return Answer(output, guide, must_call)
 
     def _splitter(self, chat: pb.ChatPrompt, prompt: Sequence[int]) -> Splitter | None:

@@ -211,6 +211,9 @@ def guide_logits(logits: mx.array, guides: Sequence[Guide | None]) -> mx.array:
         # The masks are worked out while the device computes.
         mx.async_eval(logits)
         logits = constrain(logits, matchers, [guide and guide.alternative for guide in guides])
+    for row, guide in enumerate(guides):
+        if guide is not None and guide.barred:
+            logits[row, mx.array(guide.barred)] = -mx.inf
     for row, token in forced.items():
         only = mx.where(mx.arange(logits.shape[-1]) == token, 0.0, -mx.inf)
         logits[row] = only.astype(logits.dtype)

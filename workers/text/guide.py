@@ -26,6 +26,7 @@ class Guide:
         closing: ids that end the thoughts, given the part of the closing tag that is there.
         opening_id: the one token that opens thoughts; the model may choose it instead of
             beginning the answer. None when there is no such token.
+        end_ids: tokens that end a sequence.
     """
 
     def __init__(
@@ -35,12 +36,14 @@ class Guide:
         budget_tokens: int,
         closing: Callable[[str], Sequence[int]],
         opening_id: int | None,
+        end_ids: Sequence[int] = (),
     ) -> None:
         self._splitter = splitter
         self._matcher = matcher
         self._budget_tokens = budget_tokens
         self._closing = closing
         self._opening_id = opening_id
+        self._end_ids = end_ids
         self._thought_tokens = 0
         self._forced: deque[int] = deque()
         # As of the last id.
@@ -63,6 +66,11 @@ class Guide:
         """An id that may come next although the grammar does not allow it."""
         answering = self._splitter.answering or self._splitter.thinking
         return None if answering else self._opening_id
+
+    @property
+    def barred(self) -> Sequence[int]:
+        """Ids that may not come next: thoughts can't end a sequence that owes an answer."""
+        return () if self._matcher is None or self._constrains else self._end_ids
 
     @property
     def complete(self) -> bool:

@@ -180,10 +180,9 @@ class Sequence:
             return
         for token, info in self._unread:
             self._frame_ids.append(token)
-            if token in self.end_ids:
-                continue
-            self._say(self.output.feed(token, info))
-            self._follow(token)
+            if token not in self.end_ids:
+                self._say(self.output.feed(token, info))
+                self._follow(token)
             if self.guide is not None and self.guide.broken:
                 self.fail(ServiceError("internal", "The grammar of the answer was lost."))
                 return

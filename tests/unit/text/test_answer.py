@@ -291,6 +291,15 @@ def test_a_grammar_begins_behind_the_thoughts_and_ends_the_answer():
     assert told.finished.reason == pb.Finished.REASON_GRAMMAR
 
 
+def test_an_answer_whose_grammar_is_lost_fails_even_as_it_ends():
+    """The engine ends what has grown too complex for it; that is no end of the answer."""
+    grammar = pb.Grammar(json_schema=json.dumps({"enum": ["yes", "no"]}))
+    sequence = make_intake("{{ messages[-1].content }}").make_sequence(request(grammar=grammar))
+    sequence.guide.matcher.consume_token(*to_ids(b"x"))
+    sequence.take_token(EOS, None)
+    assert sequence.take_frame().events[-1].WhichOneof("event") == "failed"
+
+
 def test_a_token_that_reaches_beyond_the_end_of_thoughts_says_nothing_of_the_answer():
     """The vocabulary has `k>y`: the grammar could not have followed its last letter."""
     grammar = pb.Grammar(json_schema=json.dumps({"enum": ["yes"]}))

@@ -220,6 +220,17 @@ def test_a_grammar_waits_for_the_thoughts_to_end(compiler, tokenizer):
     assert not guide.broken
 
 
+def test_thoughts_cant_end_a_sequence_that_owes_an_answer(compiler, tokenizer):
+    splitter = TagSplitter(Tags("<think>", "</think>"), thinking=True)
+    matcher = compiler.compile(schema(POINT))
+    guide = Guide(splitter, matcher, UNLIMITED, list, None, end_ids=[EOS, 0])
+    logits = np.array(guide_logits(mx.zeros((2, VOCAB)), [None, guide]))
+    assert np.isfinite(logits[0]).all()
+    assert np.flatnonzero(~np.isfinite(logits[1])).tolist() == [0, EOS]
+    follow(guide, splitter, tokenizer, tokenizer.encode("</think>", add_special_tokens=False))
+    assert guide.barred == ()
+
+
 def test_a_token_the_grammar_forbids_breaks_the_guide(compiler, tokenizer):
     guide = Guide(NoSplitter(), compiler.compile(schema(POINT)), UNLIMITED, list, None)
     guide.follow(tokenizer.encode("x", add_special_tokens=False)[0])
