@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shared.declaration import setting
+from shared.settings import process
 
 
 @dataclass(frozen=True)
@@ -57,22 +58,11 @@ class AudioSettings:
         env=("MLXCEL_AUDIO_BATCH_SIZE",),
         unit="windows",
     )
-    offline: bool = setting(
-        False,
-        "Never ask the Hugging Face hub; use what is on disk.",
-        flags=("--offline",),
-        env=("LLAMA_ARG_OFFLINE",),
-    )
+    offline: bool = process.offline()
     revision: str = setting(
         "",
         "Branch, tag or commit of `model` on the hub.",
         flags=("--audio-revision",),
         env=("MLXCEL_AUDIO_REVISION",),
     )
-    log_level: str = setting(
-        "info",
-        "How much to log.",
-        flags=("--log-level",),
-        env=("MLXCEL_LOG_LEVEL",),
-        choices=("debug", "info", "warning", "error"),
-    )
+    log_level: str = process.log_level()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from shared.declaration import setting
+from shared.settings import process
 
 # llama-server's name for scoring, among ways of pooling.
 RANK: Final = "rank"
@@ -55,25 +56,6 @@ def _max_length() -> Any:
     )
 
 
-def _offline() -> Any:
-    return setting(
-        False,
-        "Never ask the Hugging Face hub; use what is on disk.",
-        flags=("--offline",),
-        env=("LLAMA_ARG_OFFLINE",),
-    )
-
-
-def _log_level() -> Any:
-    return setting(
-        "info",
-        "How much to log.",
-        flags=("--log-level",),
-        env=("MLXCEL_LOG_LEVEL",),
-        choices=("debug", "info", "warning", "error"),
-    )
-
-
 @dataclass(frozen=True)
 class EmbedSettings:
     """Embedding worker: the model, its batches and what it makes of a text."""
@@ -116,14 +98,14 @@ class EmbedSettings:
     max_length: int = _max_length()
     queue_depth: int = _queue_depth()
     request_timeout_s: int = _request_timeout_s()
-    offline: bool = _offline()
+    offline: bool = process.offline()
     revision: str = setting(
         "",
         "Branch, tag or commit of a hub model.",
         flags=("--embedding-revision",),
         env=("MLXCEL_EMBEDDING_REVISION",),
     )
-    log_level: str = _log_level()
+    log_level: str = process.log_level()
 
 
 @dataclass(frozen=True)
@@ -153,11 +135,11 @@ class RerankSettings:
     max_length: int = _max_length()
     queue_depth: int = _queue_depth()
     request_timeout_s: int = _request_timeout_s()
-    offline: bool = _offline()
+    offline: bool = process.offline()
     revision: str = setting(
         "",
         "Branch, tag or commit of a hub model.",
         flags=("--reranker-revision",),
         env=("MLXCEL_RERANKER_REVISION",),
     )
-    log_level: str = _log_level()
+    log_level: str = process.log_level()

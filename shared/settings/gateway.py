@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shared.declaration import setting
+from shared.settings import process
 from shared.settings.value import (
     parse_bytes,
     parse_bytes_or_none,
@@ -248,10 +249,4 @@ class GatewaySettings:
         unit="bytes",
         parse=parse_bytes_or_none,
     )
-    log_level: str = setting(
-        "info",
-        "How much to log.",
-        flags=("--log-level",),
-        env=("MLXCEL_LOG_LEVEL",),
-        choices=("debug", "info", "warning", "error"),
-    )
+    log_level: str = process.log_level()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shared.declaration import setting
+from shared.settings import process
 from shared.settings.sampling import SamplingSettings
 from shared.settings.template import TemplateSettings
 from shared.settings.value import SLOTS, parse_bytes, parse_slots
@@ -155,22 +156,11 @@ class TextSettings(TemplateSettings, SamplingSettings, SlotSettings):
         flags=("--spm-infill",),
         env=("MLXCEL_SPM_INFILL",),
     )
-    offline: bool = setting(
-        False,
-        "Never ask the Hugging Face hub; use what is on disk.",
-        flags=("--offline",),
-        env=("LLAMA_ARG_OFFLINE",),
-    )
+    offline: bool = process.offline()
     revision: str = setting(
         "",
         "Branch, tag or commit of a hub model.",
         flags=("--revision",),
         env=("MLXCEL_REVISION",),
     )
-    log_level: str = setting(
-        "info",
-        "How much to log.",
-        flags=("--log-level",),
-        env=("MLXCEL_LOG_LEVEL",),
-        choices=("debug", "info", "warning", "error"),
-    )
+    log_level: str = process.log_level()
