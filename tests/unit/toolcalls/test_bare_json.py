@@ -80,6 +80,19 @@ def test_llamas_tag_announces_calls_anywhere(text, said, found):
     assert parse_at_every_cut(llama3.FORMAT, text) == (said, found)
 
 
+@pytest.mark.parametrize(
+    ("text", "said", "found"),
+    [
+        ('so <tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>', "so ", [F]),
+        ('{"name": "f", "arguments": {}}\n</tool_call>!', "!", [F]),
+        ('{"name": "f", "arguments": {}} a </tool_call>', " a </tool_call>", [F]),
+        ('{"a": 1} <tool_call>{"name": "f"}', '{"a": 1} ', [F]),
+    ],
+)
+def test_hermes_tags_announce_calls_for_templates_of_no_family(text, said, found):
+    assert parse_at_every_cut(generic_json.FORMAT, text) == (said, found)
+
+
 def test_a_call_is_given_as_soon_as_its_keys_tell_it():
     text = '{"name": "f", "parameters": {"a": 1}}'
     stages = watch(llama3.FORMAT, text, {})

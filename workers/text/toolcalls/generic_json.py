@@ -3,7 +3,8 @@
     {"name": "get_weather", "arguments": {"city": "Paris"}}
 
 The whole answer is the call, or a list of calls, or several separated by `;` or new lines. The
-text is held back until its keys say whether it is a call.
+text is held back until its keys say whether it is a call. Hermes' tags, into which many models
+fall by themselves, announce calls anywhere.
 Source: the JSON that instructions of such templates commonly ask for.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import re
 
+from workers.text.toolcalls import hermes
 from workers.text.toolcalls.format import Format, Wrapper
 from workers.text.toolcalls.json_block import JsonBlockParser
 
@@ -19,8 +21,8 @@ _TOOLS = re.compile(r"\{[{%](?:(?![}%]\}).)*\btools\b", re.DOTALL)
 
 FORMAT = Format(
     name="generic_json",
-    markers=(),
+    markers=hermes.FORMAT.markers,
     detect=lambda template: _TOOLS.search(template) is not None,
-    parser=lambda _: JsonBlockParser("", "", bare=True),
+    parser=lambda _: JsonBlockParser(*hermes.FORMAT.markers, bare=True),
     wrapper=Wrapper("", "", "arguments"),
 )

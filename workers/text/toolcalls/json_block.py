@@ -72,7 +72,7 @@ class JsonBlockParser(StreamParser):
         text = self._source.release()
         # White space in an object that breaks off is none of the content.
         self._out.text(text if complete or text.strip() else "")
-        return started and self._closing != ""
+        return started and self._closing != "" and not bare
 
     def _read_separator(self, *, listed: bool) -> Reading[str]:
         """Read what may stand between two objects; return the character after it."""
