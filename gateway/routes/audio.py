@@ -98,17 +98,17 @@ async def _render(
         asked.request,
         context.settings.timeout_s,
     )
-    text = ""
+    heard = told = ""
     async with aclosing(pieces):
         async for piece in pieces:
-            added = "".join(segment.text for segment in piece.segments)
+            heard += "".join(segment.text for segment in piece.segments)
             # What is put together from the pieces begins and ends as the whole does.
-            whole = (text + added).strip()
-            if len(whole) > len(text):
-                yield transcription.render_delta(whole[len(text) :])
-                text = whole
+            text = heard.strip()
+            if len(text) > len(told):
+                yield transcription.render_delta(text[len(told) :])
+                told = text
     context.metrics.note_inputs(0)
-    yield transcription.render_done(text)
+    yield transcription.render_done(told)
 
 
 def _can_listen(worker: Worker) -> bool:

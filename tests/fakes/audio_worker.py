@@ -68,8 +68,9 @@ def _transcript(*segments):
 
 
 def _segments(request):
-    words = request.recording.decode().split(" ", 1)
+    # The blank between them ends the first.
+    first, blank, rest = request.recording.decode().partition(" ")
     return [
-        pb.Transcript.Segment(start_s=at, end_s=at + 1, text=f" {text}")
-        for at, text in enumerate(words)
+        pb.Transcript.Segment(start_s=at, end_s=at + 1, text=text)
+        for at, text in enumerate(filter(None, (f" {first}{blank}", rest)))
     ]
