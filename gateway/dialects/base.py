@@ -6,16 +6,20 @@ body, render an error. It owns no I/O, no clock and no randomness; those come in
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from gateway.fold import Completion, Item
 from shared.errors import ServiceError
 from shared.pb import common_pb2 as common
 from shared.pb import text_pb2 as pb
+
+# Clients repeat whatever has failed with 500 or more, unless they are told that it is no use.
+_PERMANENT: Final = {"not_implemented", "not_supported", "request_memory_budget_exceeded"}
 
 # Bytes of the stream an item gives; empty for those a dialect does not show. An event of no kind
 # asks for a sign of life in a silent stream; empty for a comment.
@@ -105,6 +109,16 @@ class ErrorReply:
     status: int
     body: bytes
     headers: Mapping[str, str]
+
+
+def headers_of(failure: ServiceError) -> dict[str, str]:
+    """Return the headers of an error, the same in every dialect."""
+    headers = {"Content-Type": "application/json"}
+    if failure.retry_after_s is not None:
+        headers["Retry-After"] = str(math.ceil(failure.retry_after_s))
+    if failure.code in _PERMANENT:
+        headers["x-should-retry"] = "false"
+    return headers
 
 
 class ErrorDialect(Protocol):

@@ -6,13 +6,12 @@ Statuses and types are those of the reference's error table. Pure.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, Final
 
 import orjson
 
-from gateway.dialects.base import ErrorReply
+from gateway.dialects.base import ErrorReply, headers_of
 from shared.errors import CODES, ServiceError
 
 _INVALID: Final = "invalid_request_error"
@@ -64,8 +63,5 @@ def envelope(failure: ServiceError) -> dict[str, Any]:
 
 def error(failure: ServiceError) -> ErrorReply:
     """Return the HTTP answer."""
-    headers = {"Content-Type": "application/json"}
-    if failure.retry_after_s is not None:
-        headers["Retry-After"] = str(math.ceil(failure.retry_after_s))
     status = FORMS[failure.code][0]
-    return ErrorReply(status, orjson.dumps({"error": envelope(failure)}), headers)
+    return ErrorReply(status, orjson.dumps({"error": envelope(failure)}), headers_of(failure))

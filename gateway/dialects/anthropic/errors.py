@@ -6,13 +6,12 @@ recovers by the wording of a message, that wording is used. Pure.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, Final
 
 import orjson
 
-from gateway.dialects.base import ErrorReply
+from gateway.dialects.base import ErrorReply, headers_of
 from shared.errors import CODES, ServiceError
 
 _INVALID: Final = "invalid_request_error"
@@ -45,8 +44,6 @@ FORMS: Final[Mapping[str, tuple[int, str]]] = {
     "engine_failed": (500, _API),
     "internal": (500, _API),
 }
-# The clients repeat whatever has failed with 500 or more, unless they are told that it is no use.
-_PERMANENT: Final = {"not_implemented", "not_supported", "request_memory_budget_exceeded"}
 # Field at fault → what the clients branch on: they send the whole conversation then.
 _DETAILS: Final = {"thread": {"error_code": "thread_unsupported_request", "unsupported": []}}
 
@@ -63,12 +60,8 @@ def envelope(failure: ServiceError) -> dict[str, Any]:
 
 def error(failure: ServiceError) -> ErrorReply:
     """Return the HTTP answer."""
-    headers = {"Content-Type": "application/json"}
-    if failure.retry_after_s is not None:
-        headers["Retry-After"] = str(math.ceil(failure.retry_after_s))
-    if failure.code in _PERMANENT:
-        headers["x-should-retry"] = "false"
-    return ErrorReply(FORMS[failure.code][0], orjson.dumps(envelope(failure)), headers)
+    status = FORMS[failure.code][0]
+    return ErrorReply(status, orjson.dumps(envelope(failure)), headers_of(failure))
 
 
 def _message(failure: ServiceError) -> str:

@@ -62,3 +62,9 @@ def test_memory_refusals_carry_both_numbers_and_their_code():
 def test_the_field_at_fault_and_the_time_to_wait_are_told():
     assert render("invalid_request", "m", "messages[0]")[1]["param"] == "messages[0]"
     assert render("server_busy", "m", retry_after_s=0.2)[2]["Retry-After"] == "1"
+
+
+def test_clients_are_told_what_it_is_no_use_to_repeat():
+    codes = ("not_supported", "not_implemented", "server_busy", "internal", "invalid_request")
+    told = [render(code, "m")[2].get("x-should-retry") for code in codes]
+    assert told == ["false", "false", None, None, None]
