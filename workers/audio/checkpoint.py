@@ -6,7 +6,8 @@ Runs on the lane's thread.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,25 @@ import mlx.core as mx
 from mlx import nn
 
 from shared.lifecycle import PermanentError
+
+# What mlx and the libraries around it raise on a file that is broken.
+_BROKEN = (TypeError, ValueError, KeyError, AttributeError, RuntimeError, OSError)
+
+
+@contextmanager
+def whole(path: Path, kind: str) -> Iterator[None]:
+    """Read a model in this block; what it lacks is told in words, and not tried again.
+
+    Args:
+        kind: what it should be, e.g. "Whisper".
+
+    Raises:
+        PermanentError: it is not whole.
+    """
+    try:
+        yield
+    except _BROKEN as failure:
+        raise PermanentError(f"{path} is not a whole {kind} model: {failure}") from failure
 
 
 def read_config(path: Path) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import mlx.core as mx
 import numpy as np
 from mlx_audio.tts.models.kokoro import Model, ModelConfig
 
+from shared.errors import ServiceError
 from shared.lifecycle import PermanentError
 from workers.audio import checkpoint
 from workers.audio.phoneme import LANGUAGES
@@ -67,6 +68,9 @@ class Kokoro:
 
         Args:
             phonemes: as `divide` gives them.
+
+        Raises:
+            ServiceError: the voice's file is broken.
         """
         styles = self._load_style(voice)
         # Source: Kokoro's pipeline.py: a voice has a style for every length.
@@ -82,14 +86,22 @@ class Kokoro:
         Raises:
             PermanentError: nothing comes of it.
         """
-        samples = self.speak("ə", self.voices[0], 1.0)
+        try:
+            samples = self.speak("ə", self.voices[0], 1.0)
+        except ServiceError as failure:
+            raise PermanentError(failure.message) from failure
         if not len(samples) or not np.isfinite(samples).all():
             raise PermanentError("the Kokoro model gives no sound")
 
     def _load_style(self, voice: str) -> mx.array:
         if voice not in self._styles:
-            (style,) = mx.load(str(self._files[voice])).values()
-            mx.eval(style)
+            try:
+                (style,) = mx.load(str(self._files[voice])).values()
+                mx.eval(style)
+            # One of many; the others can still be spoken with.
+            except (RuntimeError, ValueError) as failure:
+                text = f"The voice {voice} can't be read: its file is broken."
+                raise ServiceError("internal", text) from failure
             self._styles[voice] = style
         return self._styles[voice]
 
@@ -100,17 +112,15 @@ def load(path: Path) -> Kokoro:
     Raises:
         PermanentError: it is no Kokoro, or not whole.
     """
-    config = checkpoint.read_config(path)
     styles = _find_voices(path)
-    try:
+    with checkpoint.whole(path, "Kokoro"):
+        config = checkpoint.read_config(path)
         network = Model(ModelConfig.from_dict(config))
         weights = network.sanitize(checkpoint.read_weights(path.glob("*.safetensors")))
         checkpoint.quantize(network, config, weights)
         network.load_weights(list(weights.items()), strict=True)
-    except (TypeError, ValueError, KeyError) as failure:
-        raise PermanentError(f"{path} is not a whole Kokoro model: {failure}") from failure
-    network.eval()
-    mx.eval(network.parameters())
+        network.eval()
+        mx.eval(network.parameters())
     return Kokoro(network, styles)
 
 

@@ -39,7 +39,11 @@ class Utterance(Job[Samples]):
     def step(self, speaker: Kokoro) -> None:
         """Speak. On the lane's thread."""
         self.serve()
-        samples = speaker.speak(self._phonemes, self._voice, self._speed)
+        try:
+            samples = speaker.speak(self._phonemes, self._voice, self._speed)
+        except ServiceError as failure:
+            self.fail(failure)
+            return
         if _is_silent(samples):
             self.fail(ServiceError("internal", "The model gave silence for words."))
         else:

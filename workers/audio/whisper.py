@@ -27,7 +27,7 @@ class Vocabulary:
     """What mlx-audio asks of a tokenizer, under the names by which it does."""
 
     def __init__(self, path: Path) -> None:
-        self._tokenizer = Tokenizer.from_file(str(path))
+        self._tokenizer = _read_tokenizer(path)
         self._ids: dict[str, int] = self._tokenizer.get_vocab(with_added_tokens=True)
         # Tokens of time follow this one; not every tokenizer.json names them.
         self._ids.setdefault(_FIRST_TIME, self._ids["<|notimestamps|>"] + 1)
@@ -48,6 +48,14 @@ class Vocabulary:
         return self._ids
 
 
+def _read_tokenizer(path: Path) -> Tokenizer:
+    try:
+        return Tokenizer.from_file(str(path))
+    # It raises nothing more particular.
+    except Exception as failure:
+        raise ValueError(f"{path.name}: {failure}") from failure
+
+
 def load(path: Path, *, full_precision: bool) -> Model:
     """Return the model in a folder.
 
@@ -57,10 +65,10 @@ def load(path: Path, *, full_precision: bool) -> Model:
     Raises:
         PermanentError: it is no Whisper, or not whole.
     """
-    config = checkpoint.read_config(path)
-    if config.get("model_type", "whisper") != "whisper":
-        raise PermanentError(f"{path}: a {config['model_type']} model can't transcribe")
-    try:
+    with checkpoint.whole(path, "Whisper"):
+        config = checkpoint.read_config(path)
+        if config.get("model_type", "whisper") != "whisper":
+            raise PermanentError(f"{path}: a {config['model_type']} model can't transcribe")
         dimensions = ModelDimensions.from_dict(config)
         model = Model(dimensions, mx.float32 if full_precision else mx.float16)
         attention.replace(model.decoder)
@@ -68,13 +76,11 @@ def load(path: Path, *, full_precision: bool) -> Model:
         checkpoint.quantize(model, config, weights)
         weights.pop("alignment_heads", None)
         model.load_weights(list(weights.items()), strict=True)
-    except (TypeError, ValueError, KeyError) as failure:
-        raise PermanentError(f"{path} is not a whole Whisper model: {failure}") from failure
-    mx.eval(model.parameters())
-    vocabulary = Vocabulary(checkpoint.require(path / "tokenizer.json"))
+        mx.eval(model.parameters())
+        _set_alignment(model, path)
+        vocabulary = Vocabulary(checkpoint.require(path / "tokenizer.json"))
     # Where get_tokenizer() looks; otherwise a transformers processor is put there.
     model._processor = SimpleNamespace(tokenizer=vocabulary)  # noqa: SLF001
-    _set_alignment(model, path)
     return model
 
 

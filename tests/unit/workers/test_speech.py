@@ -196,6 +196,14 @@ async def test_a_voice_has_a_style_for_each_length_and_an_unknown_one_is_the_def
     assert style == 100 * index + len(phonemes) - 1
 
 
+async def test_a_voice_whose_file_is_broken_fails_alone(booth, styles):
+    styles["am_adam"].write_bytes(b"no arrays")
+    booth.score.permits.release(100)
+    failure = await refusal(booth.stub.Speak(ask(voice="am_adam")))
+    assert (failure.code, "am_adam" in failure.message) == ("internal", True)
+    assert await read(booth.stub.Speak(ask()))
+
+
 async def test_more_phonemes_than_a_step_takes_are_several_steps(booth):
     booth.score.permits.release(100)
     assert await read(booth.stub.Speak(ask("1234567890123456789 " * 9)))

@@ -197,3 +197,10 @@ def test_a_model_that_is_not_whole_is_said(checkpoints, tmp_path):
     mx.save_safetensors(str(tmp_path / "weights.safetensors"), weights)
     with pytest.raises(PermanentError, match=r"(?s)not a whole Whisper model.*decoder\.ln\.bias"):
         whisper.load(tmp_path, full_precision=True)
+    path = tmp_path / "weights.safetensors"
+    path.write_bytes(path.read_bytes()[:-1000])
+    with pytest.raises(PermanentError, match="not a whole Whisper model"):
+        whisper.load(tmp_path, full_precision=True)
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(PermanentError, match="not a whole Whisper model"):
+        whisper.load(tmp_path, full_precision=True)
