@@ -13,6 +13,7 @@ import os
 import shlex
 import socket
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -28,12 +29,25 @@ _QUESTION: Final = (
     '{"messages":[{"role":"user","content":"What is the capital of France?"}],'
     '"temperature":0,"stream":true}'
 )
+# Kind of worker → the path it is tried at, and with what; any other is asked for its name.
+_TRIALS: Final[Mapping[str, tuple[str, str]]] = {
+    "text": ("/v1/chat/completions", _QUESTION),
+    "embed": ("/v1/embeddings", '{"input":"The cat sits on the mat."}'),
+    "rerank": (
+        "/v1/rerank",
+        '{"query":"where do cats sleep","documents":["On rugs.","Markets fell today."]}',
+    ),
+}
 # What to connect to when the server listens on every address.
 _LOOPBACK: Final = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
 
 
-def invite(gateway: GatewaySettings) -> str:
-    """Return the lines that tell a user what to do now."""
+def invite(gateway: GatewaySettings, kind: str = "text") -> str:
+    """Return the lines that tell a user what to do now.
+
+    Args:
+        kind: of the worker that is to be tried.
+    """
     host, way, key = _reach(gateway), "", ""
     url = f"http://[{host}]:{gateway.port}" if ":" in host else f"http://{host}:{gateway.port}"
     if is_socket(gateway.host):
@@ -41,11 +55,12 @@ def invite(gateway: GatewaySettings) -> str:
     if gateway.api_key or gateway.api_key_file:
         key = " -H 'Authorization: Bearer YOUR-KEY'"
     url += gateway.api_prefix
-    call = f"curl -N{way} {url}/v1/chat/completions -H 'Content-Type: application/json'{key}"
+    path, body = _TRIALS.get(kind, ("/v1/models", ""))
+    sent = f" -H 'Content-Type: application/json'{key} -d '{body}'" if body else key
     place = gateway.host if way else url
     return (
         f"\nmlxcel-server answers at {place}  (Ctrl-C stops it). Try:\n\n"
-        f"  {call} -d '{_QUESTION}'\n"
+        f"  curl -N{way} {url}{path}{sent}\n"
     )
 
 
@@ -75,13 +90,14 @@ def main() -> None:
     parser.add_argument("--config", type=Path, required=True, help="fleet file")
     options = parser.parse_args()
     ancestry = Ancestry({})
-    table = load_fleet(options.config).gateway
-    gateway = resolve(GatewaySettings, options, os.environ, table, "gateway")
+    fleet = load_fleet(options.config)
+    gateway = resolve(GatewaySettings, options, os.environ, fleet.gateway, "gateway")
+    kinds = [entry.kind for entry in fleet.workers]
     while not is_ready(gateway):
         time.sleep(_PAUSE_S)
         if ancestry.is_gone():
             return
-    print(invite(gateway), flush=True)
+    print(invite(gateway, "text" if "text" in kinds else next(iter(kinds), "")), flush=True)
 
 
 if __name__ == "__main__":

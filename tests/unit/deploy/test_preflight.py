@@ -109,6 +109,14 @@ def test_invitation_connects_to_an_address_that_answers():
     assert "http://[::1]:9/" in invite(GatewaySettings(host="::", port=9))
 
 
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [("embed", "/v1/embeddings"), ("rerank", "/v1/rerank"), ("audio", "/v1/models")],
+)
+def test_invitation_is_to_what_the_server_can_do(kind, path):
+    assert f"curl -N http://127.0.0.1:9{path}" in invite(GatewaySettings(port=9), kind)
+
+
 def test_invitation_names_a_socket_and_its_server_is_found_there(tmp_path):
     gateway = GatewaySettings(host=str(tmp_path / "s.sock"))
     assert f"answers at {gateway.host} " in invite(gateway)
