@@ -19,6 +19,8 @@ from workers.text.sequence import Sequence
 _MAX_STOP_STRINGS = 256
 _MAX_STOP_CHARACTERS = 4096
 _OPEN_END_TOKENS = 1024
+# Few texts have more characters per token.
+_CHARACTERS_PER_TOKEN = 16
 # max_tokens of a request that asks for everything up to the end of the context.
 _UNLIMITED = 2**32 - 1
 _INT32_MAX = 2**31 - 1
@@ -57,7 +59,7 @@ class Intake:
         """
         self._refuse(request)
         self._settle_stop(request.stop)
-        prompt = self._prompter.encode(request)
+        prompt = self._encode(request)
         self._check_prompt(prompt)
         footprint = self._model.footprint
         max_tokens = self._max_tokens(request, len(prompt))
@@ -137,6 +139,41 @@ class Intake:
                 "stop",
             )
 
+    def _encode(self, request: pb.GenerateRequest) -> list[int]:
+        """Return the prompt's token ids.
+
+        Raises:
+            ServiceError: the template refuses the conversation, or it is far too long.
+        """
+        if request.WhichOneof("prompt") not in ("chat", "text"):
+            self._refuse_endless(_join_texts(request))
+            return self._prompter.encode(request)
+        text = self._prompter.render(request)
+        self._refuse_endless(text)
+        return self._prompter.tokenize(request, text)
+
+    def _refuse_endless(self, text: str) -> None:
+        """Refuse a text that is far too long by its beginning: tokenising it takes minutes.
+
+        Everybody's prompts wait for the same thread. What does not fit by a little is refused by
+        its exact length later.
+        """
+        size = _CHARACTERS_PER_TOKEN * self._context_tokens
+        while 2 * size < len(text):
+            count = self._prompter.count(text[:size])
+            # Where a text is cut, its last tokens may be others than in the whole.
+            if count > 1.25 * self._context_tokens:
+                raise self._too_long(count, "more than ")
+            size *= 2
+
+    def _too_long(self, count: int, bound: str = "") -> ServiceError:
+        return ServiceError(
+            "context_length_exceeded",
+            f"The prompt has {bound}{count} tokens, but the context holds "
+            f"{self._context_tokens} and at least one must be left for the answer.",
+            details={"n_prompt_tokens": count, "n_ctx": self._context_tokens},
+        )
+
     def _check_prompt(self, prompt: list[int]) -> None:
         if not prompt:
             raise ServiceError("invalid_request", "The prompt is empty.")
@@ -149,12 +186,7 @@ class Intake:
                     "prompt",
                 )
         if len(prompt) >= self._context_tokens:
-            raise ServiceError(
-                "context_length_exceeded",
-                f"The prompt has {len(prompt)} tokens, but the context holds "
-                f"{self._context_tokens} and at least one must be left for the answer.",
-                details={"n_prompt_tokens": len(prompt), "n_ctx": self._context_tokens},
-            )
+            raise self._too_long(len(prompt))
 
     def _max_tokens(self, request: pb.GenerateRequest, prompt_tokens: int) -> int:
         room = self._context_tokens - prompt_tokens
@@ -198,3 +230,11 @@ class Intake:
             return self._loop
         rule = asked.loop_detection
         return LoopRule(rule.max_pattern_size, rule.min_pattern_size, rule.min_count)
+
+
+def _join_texts(request: pb.GenerateRequest) -> str:
+    """Return the texts of a prompt that is tokens in part."""
+    gap = request.infill
+    texts = [piece.text for piece in request.pieces.pieces]
+    texts += [gap.prefix, gap.suffix, gap.prompt, *(snippet.text for snippet in gap.snippets)]
+    return "".join(texts)

@@ -125,6 +125,10 @@ class Prompter:
         ids = self._encode_text(text, add_special=raw)
         return ids if ids or not raw else self._beginning()
 
+    def count(self, text: str) -> int:
+        """Return the number of tokens of a text."""
+        return len(self._encode_text(text, add_special=False))
+
     def encode_pieces(
         self, pieces: Sequence[pb.TokenizePiece], *, add_special: bool, parse_special: bool
     ) -> list[int]:

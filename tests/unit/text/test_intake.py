@@ -304,6 +304,20 @@ def test_a_prompt_that_leaves_no_room_is_refused_with_both_numbers(length):
     assert str(CONTEXT_TOKENS) in error.message
 
 
+@pytest.mark.parametrize(
+    "request_",
+    [
+        ask("x" * 100_000),
+        pb.GenerateRequest(pieces=pb.Pieces(pieces=[pb.TokenizePiece(text="x" * 100_000)])),
+        pb.GenerateRequest(infill=pb.Infill(suffix="x" * 100_000)),
+    ],
+)
+def test_a_text_that_is_far_too_long_is_refused_by_its_beginning(request_):
+    error = refusal(request_)
+    assert (error.code, error.details["n_ctx"]) == ("context_length_exceeded", CONTEXT_TOKENS)
+    assert "has more than 1600 tokens" in error.message
+
+
 def test_a_prompt_with_room_for_one_token_is_taken():
     assert make_intake().make_sequence(ask("x" * (CONTEXT_TOKENS - 1))).max_tokens == 1
 
