@@ -37,6 +37,7 @@ class Habits:
         thinking: thoughts stand under this name, and never beside both text and a call.
         described: each function has a description.
         alternates: user and assistant take turns; it refuses two turns of one in a row.
+        leads: there is one system turn, the first; it refuses others.
     """
 
     single_call: bool = False
@@ -44,6 +45,7 @@ class Habits:
     thinking: bool = False
     described: bool = False
     alternates: bool = False
+    leads: bool = False
 
     @staticmethod
     def read(template: str) -> Habits:
@@ -53,8 +55,9 @@ class Habits:
             short_ids=bool(_NINE_LETTERS.search(template)),
             thinking=bool(_THINKING.search(template)) and "reasoning_content" not in template,
             described=bool(_DESCRIPTION.search(template)),
-            # The word of the refusal in the templates of Mistral, Gemma and Llama 2.
+            # The words of the refusals of Mistral, Gemma and Llama 2, and of Qwen 3.5.
             alternates="must alternate" in template,
+            leads="must alternate" in template or "must be at the beginning" in template,
         )
 
 
@@ -114,6 +117,8 @@ def _name_results(messages: Iterable[dict[str, Any]]) -> None:
 
 def _adapt(messages: Iterable[dict[str, Any]], habits: Habits) -> Iterator[dict[str, Any]]:
     """Yield the messages as a template of these habits takes them."""
+    if habits.leads:
+        messages = _seat_systems(messages)
     if habits.alternates:
         messages = _join_turns(messages)
     for message in _split_calls(messages) if habits.single_call else messages:
@@ -126,6 +131,19 @@ def _adapt(messages: Iterable[dict[str, Any]], habits: Habits) -> Iterator[dict[
                 message["content"] = ""
             message["thinking"] = "\n\n".join(thoughts)
         yield message
+
+
+def _seat_systems(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the messages with one system turn at their head; the user says what comes later."""
+    seated: list[dict[str, Any]] = []
+    for message in messages:
+        if message["role"] != "system" or not seated:
+            seated.append(message)
+        elif seated[-1]["role"] == "system":
+            seated[-1]["content"] += "\n\n" + message["content"]
+        else:
+            seated.append(message | {"role": "user"})
+    return seated
 
 
 def _join_turns(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

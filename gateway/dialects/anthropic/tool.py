@@ -27,6 +27,8 @@ _MODES: Final = {
     "auto": pb.ToolChoice.MODE_AUTO,
     "none": pb.ToolChoice.MODE_NONE,
     "any": pb.ToolChoice.MODE_REQUIRED,
+    # OpenAI's word for it, which the reference's server takes as well.
+    "required": pb.ToolChoice.MODE_REQUIRED,
     "tool": pb.ToolChoice.MODE_NAMED,
 }
 

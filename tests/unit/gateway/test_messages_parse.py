@@ -102,6 +102,7 @@ def test_a_forced_choice_and_a_schema_exclude_each_other():
         (None, pb.ToolChoice.MODE_AUTO),
         ("auto", pb.ToolChoice.MODE_AUTO),
         ("any", pb.ToolChoice.MODE_REQUIRED),
+        ("required", pb.ToolChoice.MODE_REQUIRED),
         ({"type": "any"}, pb.ToolChoice.MODE_REQUIRED),
         ({"type": "none"}, pb.ToolChoice.MODE_NONE),
         ({"type": "tool", "name": "f"}, pb.ToolChoice.MODE_NAMED),

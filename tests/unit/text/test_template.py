@@ -263,33 +263,45 @@ def test_ids_of_any_length_fit_a_template_that_wants_nine_letters():
         assert shown_ids(name, "a1b2c3d4e") == ["a1b2c3d4e"] * 2
 
 
+def show_turns(template, *turns):
+    chat = pb.ChatPrompt(messages=turns, add_generation_prompt=True)
+    prompter = Prompter(tiny_tokenizer.byte_level(template=template), None, {})
+    shown = json.loads(prompter.render(pb.GenerateRequest(chat=chat)))
+    return [(turn["role"], turn["content"], turn.get("reasoning_content")) for turn in shown]
+
+
+SHOW = "{{ messages | tojson }}"
+ALTERNATING = "{# Roles must alternate. #}" + SHOW
+LED = "{# System message must be at the beginning. #}" + SHOW
+
+
+def test_the_user_says_what_is_for_the_system_where_that_must_be_at_the_beginning():
+    said = (("system", "s"), ("system", "t"), ("user", "a"), ("assistant", "b"), ("system", "c"))
+    turns = [message(role, text) for role, text in said]
+    assert show_turns(LED, *turns) == [
+        ("system", "s\n\nt", None),
+        ("user", "a", None),
+        ("assistant", "b", None),
+        ("user", "c", None),
+    ]
+    assert show_turns(SHOW, *turns) == [(role, text, None) for role, text in said]
+
+
 def test_neighbours_in_one_role_are_one_turn_where_roles_must_alternate():
-    messages = [
-        pb.Message(role=role, parts=[pb.Part(text=text)], reasoning=thoughts)
-        for role, text, thoughts in (
-            ("system", "s", None),
-            ("user", "a", None),
-            ("user", "b", None),
-            ("assistant", "", "hm"),
-            ("assistant", "c", None),
-            ("user", "d", None),
-        )
+    turns = [
+        message("user", "a"),
+        message("system", "b"),
+        message("user", "c"),
+        message("assistant", "", reasoning="hm"),
+        message("assistant", "d"),
+        message("user", "e"),
     ]
-    chat = pb.ChatPrompt(messages=messages, add_generation_prompt=True)
-
-    def show(template):
-        prompter = Prompter(tiny_tokenizer.byte_level(template=template), None, {})
-        return json.loads(prompter.render(pb.GenerateRequest(chat=chat)))
-
-    shown = show("{# Roles must alternate. #}{{ messages | tojson }}")
-    assert [(turn["role"], turn["content"]) for turn in shown] == [
-        ("system", "s"),
-        ("user", "a\n\nb"),
-        ("assistant", "c"),
-        ("user", "d"),
+    assert show_turns(ALTERNATING, *turns) == [
+        ("user", "a\n\nb\n\nc", None),
+        ("assistant", "d", "hm"),
+        ("user", "e", None),
     ]
-    assert shown[2]["reasoning_content"] == "hm"
-    assert len(show("{{ messages | tojson }}")) == len(messages)
+    assert len(show_turns(SHOW, *turns)) == len(turns)
 
 
 def test_a_result_gets_the_name_of_its_function_unless_it_has_one():
