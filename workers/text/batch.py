@@ -111,10 +111,10 @@ class Batch:
         """
         if sequence.cache is None:
             sequence.cache = self._model.new_cache()
-        chunk = sequence.feed[sequence.fed_tokens :][:limit_tokens]
+        chunk = sequence.feed[sequence.fed_tokens : sequence.fed_tokens + limit_tokens]
         logits = self._model.forward(mx.array([chunk]), sequence.cache)
         sequence.fed_tokens += len(chunk)
-        if sequence.fed_tokens < len(sequence.feed):
+        if sequence.fed_tokens < sequence.total_tokens:
             mx.eval([cache.state for cache in sequence.cache])
         else:
             self._begin(sequence, logits)

@@ -68,7 +68,7 @@ class Reuse:
         trimmable = all(part.is_trimmable() for part in cache)
         if trimmable and len(sequence.ids) < _WORTH_TOKENS:
             return
-        extra = sequence.fed_tokens - len(sequence.feed)
+        extra = sequence.fed_tokens - sequence.total_tokens
         if extra > 0:
             if not trimmable:
                 return

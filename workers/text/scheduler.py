@@ -157,7 +157,7 @@ class Scheduler:
         The youngest of the lowest class gives way; never the only one.
         """
         for sequence in decoding:
-            if len(sequence.prompt) + len(sequence.ids) >= sequence.reserved_tokens:
+            if sequence.total_tokens >= sequence.reserved_tokens:
                 sequence.reserved_tokens += GROWTH_TOKENS
         held = [*decoding, *self.prefilling]
         if len(held) < 2 or self.memory.held_bytes(held) <= self.memory.budget_bytes:
@@ -215,7 +215,7 @@ class Scheduler:
             return []
         chosen: list[Sequence] = []
         for sequence in rivals:
-            lengths = [len(s.feed) for s in (*chosen, sequence)]
+            lengths = [s.total_tokens for s in (*chosen, sequence)]
             whole = sequence.cache is None and sequence.next_limit(budget_tokens) >= lengths[-1]
             # What pads the short ones to the longest is computed for nothing.
             wide = max(lengths) > _PADDED * min(lengths)
@@ -248,7 +248,7 @@ def _together(sequence: Sequence, held: list[Sequence]) -> bool:
 
 
 def _left(sequence: Sequence) -> int:
-    return len(sequence.feed) - sequence.fed_tokens
+    return sequence.total_tokens - sequence.fed_tokens
 
 
 def _sum_within(sizes: Iterable[int], limit: int) -> int:

@@ -93,6 +93,11 @@ class Sequence:
         return self.prompt + self.ids
 
     @property
+    def total_tokens(self) -> int:
+        """How many ids `feed` has."""
+        return len(self.prompt) + len(self.ids)
+
+    @property
     def rank(self) -> tuple[int, int]:
         """Order among waiting sequences: class, then arrival."""
         return self.priority, self.request.arrival_ns
@@ -209,7 +214,7 @@ class Sequence:
         if self.guide is not None and self.guide.complete:
             return Reason.REASON_GRAMMAR
         if len(self.ids) >= self.max_tokens:
-            full = len(self.prompt) + len(self.ids) >= self.context_tokens
+            full = self.total_tokens >= self.context_tokens
             return Reason.REASON_CONTEXT if full else Reason.REASON_MAX_TOKENS
         return Reason.REASON_LOOP if self.loop.matches(self.ids) else None
 
