@@ -13,6 +13,7 @@ import datetime as dt
 import multiprocessing
 import multiprocessing.process
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -42,6 +43,8 @@ _ROOT: Final = str(DEFAULT_CONFIG.parent.parent)
 # A server that has just been stopped may need this long to be gone.
 _LOCK_TIMEOUT_S: Final = 2.0
 _POLL_S: Final = 0.5
+# Who is killed before having been seen alive is not missed.
+_FIRST_POLL_S: Final = 0.05
 
 _EPILOG: Final = """\
 Without -m and --config the default fleet is served: a small starter model, installed on first
@@ -113,7 +116,7 @@ def run(fleet: Fleet, environ: Mapping[str, str]) -> int:
     config = folder / "fleet.toml"
     resolution.write_private(config, resolution.render(fleet))
     bare = resolution.strip(environ) | {ORIGIN_ENV: str(os.getpid())}
-    manager = Manager(Printer(sys.stdout, colour=sys.stdout.isatty()))
+    manager = Manager(LogPrinter(sys.stdout, colour=sys.stdout.isatty()))
     for item in process.plan(fleet, sys.executable, config):
         manager.add_process(item.name, item.line, env=bare | {HONCHO_ENV: item.name}, cwd=_ROOT)
     announce = [sys.executable, "-m", "deploy.announce", "--config", str(config)]
@@ -127,12 +130,31 @@ def run(fleet: Fleet, environ: Mapping[str, str]) -> int:
     return int(manager.returncode or 0)
 
 
+class LogPrinter(Printer):  # type: ignore[misc] # honcho has no types
+    """Ends the server in good order when nobody reads its log any more.
+
+    An error here would end honcho's loop and not its processes, for which it then waits for ever:
+    Ctrl-C also ends the `tee` that a log is piped into.
+    """
+
+    def write(self, message: Message) -> None:
+        """Print a line."""
+        try:
+            super().write(message)
+        except OSError:
+            # What is still buffered has to go somewhere, too.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.output.fileno())
+            signal.raise_signal(signal.SIGTERM)
+
+
 def report_killed(events: multiprocessing.Queue[Message]) -> None:
     """Tell honcho which of its helpers was killed, whose last word it would wait for for ever."""
     helpers: dict[str, multiprocessing.process.BaseProcess] = {}
+    pause_s = _FIRST_POLL_S
     while True:
         # First: threads that do nothing are no danger to the forks by which honcho begins.
-        time.sleep(_POLL_S)
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, _POLL_S)
         helpers |= {helper.name: helper for helper in multiprocessing.active_children()}
         for name, helper in list(helpers.items()):
             if (code := helper.exitcode) is not None and code < 0:

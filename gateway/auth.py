@@ -62,8 +62,10 @@ def _read_keys(path: Path) -> list[str]:
     try:
         # Lines end at \n alone and are not trimmed; open() would turn \r\n into \n.
         lines = path.read_bytes().decode().split("\n")
-    except (OSError, UnicodeDecodeError) as failure:
-        raise ConfigError(f"--api-key-file: {path}: {failure}") from None
+    except OSError as failure:
+        raise ConfigError(f"--api-key-file: {path}: {failure.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"--api-key-file: {path}: is not UTF-8") from None
     keys = [line for line in lines if line and not line.startswith("#")]
     if not keys:
         raise ConfigError(f"--api-key-file: {path} holds no key")

@@ -69,6 +69,11 @@ def find(model: str, folder: Path) -> Path | None:
     if not model:
         raise PermanentError("no model given; use -m FOLDER or set `model` in the fleet file")
     path = (folder / Path(model).expanduser()).resolve()
+    if path.is_file():
+        raise PermanentError(
+            f"{path} is a file, and a model is a folder with a config.json; GGUF files are not "
+            "served, convert the original model with mlx_lm.convert"
+        )
     if not path.is_dir():
         if model.count("/") != 1 or model.startswith((".", "/", "~")):
             raise PermanentError(f"model folder {path} does not exist; check -m or `model`")

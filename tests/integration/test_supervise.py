@@ -284,8 +284,8 @@ def test_a_killed_honcho_leaves_nothing_behind(stage):
 LAUNCHER = """
 import multiprocessing, sys, threading
 from honcho.manager import Manager
-from deploy.launch import report_killed
-manager = Manager()
+from deploy.launch import LogPrinter, report_killed
+manager = Manager(LogPrinter(sys.stdout))
 for name in ("one", "two"):
     manager.add_process(name, sys.argv[1])
 threading.Thread(target=report_killed, args=(manager.events,), daemon=True).start()
@@ -301,6 +301,18 @@ def test_a_killed_helper_of_honcho_ends_everything(stage):
     helper, *_ = psutil.Process(launcher.pid).children()
     helper.kill()
     assert launcher.wait(15) == 5
+    stage.wait_until_gone(stage.pids())
+
+
+def test_everything_ends_also_when_nobody_reads_the_log_any_more(stage):
+    command = " ".join(f"'{word}'" for word in stage.command("steady"))
+    words = [sys.executable, "-c", LAUNCHER, f"exec {command}"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, env=stage.environ) as launcher:
+        stage.started.append(launcher)
+        stage.wait_for_pids(2)
+        launcher.stdout.close()
+        launcher.terminate()
+        assert launcher.wait(15) == 5
     stage.wait_until_gone(stage.pids())
 
 

@@ -266,6 +266,12 @@ def test_a_missing_model_folder_is_said(settle, given):
         resolution.check_models(settle("-m", given))
 
 
+def test_a_file_is_no_model_and_what_one_is_is_said(settle, tmp_path):
+    (tmp_path / "model.gguf").write_bytes(b"GGUF")
+    with pytest.raises(PermanentError, match=r"model\.gguf is a file.*mlx_lm\.convert"):
+        resolution.check_models(settle("-m", str(tmp_path / "model.gguf")))
+
+
 def test_a_folder_without_config_json_is_said(settle, model):
     (model / "config.json").unlink()
     with pytest.raises(PermanentError, match=r"has no config\.json"):
