@@ -74,7 +74,7 @@ class Archive:
         """
         self._require_responses()
         name = await self._families.get(family) if self._families is not None else None
-        return None if name is None else await self.find(name.decode())
+        return None if name is None else await self.find(name.decode(errors="replace"))
 
     async def save(self, response_id: str, record: Record, family: str) -> None:
         """Keep a response, or say in the log why that failed: the answer is there all the same."""
