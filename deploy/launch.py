@@ -66,6 +66,8 @@ def build_parser() -> argparse.ArgumentParser:
     """Return the parser of every flag there is."""
     parser = argparse.ArgumentParser(
         prog="mlxcel-server",
+        # All flags would hide the one line that says what is wrong with them.
+        usage="%(prog)s [-m MODEL | --config FILE] [flags]; --help lists them",
         description="Serve models on this machine over HTTP.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -83,7 +83,7 @@ def main(arguments: Sequence[str], default: Path) -> None:
     options = parser.parse_args(arguments)
     try:
         written = render(options.folder, options.config.absolute(), options.logs.absolute())
-    except ConfigError as failure:
+    except (ConfigError, OSError) as failure:
         sys.exit(f"error: {failure}")
     for path in written:
         print(path)

@@ -122,12 +122,11 @@ async def rim(request: web.Request, handler: Handler) -> web.StreamResponse:
         # The client left in the middle of an answer: there is nobody to tell.
         raise
     except Exception:
-        log.exception("%s: %s %s failed", request[_ID], request.method, request.path)
+        log.exception("%s: %s %s failed", *_name(request))
         error = ServiceError("internal", "Internal server error.")
     request[_OUTCOME] = error.code
     if (stream := open_stream(request)) is not None:
-        place = (request[_ID], request.method, request.path)
-        log.warning("%s: %s %s: stream failed: %s", *place, error.code)
+        log.warning("%s: %s %s: stream failed: %s", *_name(request), error.code)
         return await stream.fail(error)
     return _answer(request, error, headers)
 
@@ -135,9 +134,13 @@ async def rim(request: web.Request, handler: Handler) -> web.StreamResponse:
 def _answer(request: web.Request, error: ServiceError, headers: Mapping[str, str]) -> web.Response:
     dialect = request.app[_OWNERS].get(request.path, openai_errors)
     reply = dialect.error(error)
-    place = (request[_ID], request.method, request.path)
-    log.info("%s: %s %s: %d %s", *place, reply.status, error.code)
+    log.info("%s: %s %s: %d %s", *_name(request), reply.status, error.code)
     return web.Response(status=reply.status, body=reply.body, headers={**reply.headers, **headers})
+
+
+def _name(request: web.Request) -> tuple[str, str, str]:
+    """Return what the log calls a request. The path is as it came: nothing in it ends a line."""
+    return request[_ID], request.method, request.rel_url.raw_path
 
 
 async def _name_request(request: web.Request, response: web.StreamResponse) -> None:

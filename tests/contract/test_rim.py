@@ -6,6 +6,7 @@ import contextlib
 
 import aiohttp
 from aiohttp import web
+from yarl import URL
 
 from gateway.app import make_app
 from gateway.auth import Keys
@@ -89,3 +90,12 @@ async def test_every_answer_names_its_request_and_the_log_speaks_of_it_so(caplog
                 assert reply.headers["x-request-id"] == ids[-1]
     assert len(set(ids)) == 3
     assert all(f"{name}: GET" in caplog.text for name in ids)
+
+
+async def test_a_path_can_not_forge_a_line_of_the_log(caplog):
+    caplog.set_level("INFO")
+    url = URL("/v1/models/a%0a00:00:00%20E%20forged", encoded=True)
+    async with serving() as session, session.get(url) as reply:
+        assert reply.status == 404
+    assert "forged: 404" in caplog.text
+    assert not any(line.startswith("00:00:00 E") for line in caplog.text.splitlines())

@@ -75,3 +75,10 @@ def test_a_broken_fleet_file_is_one_line(tmp_path, capsys):
         launch.main(["launchd", "render", str(tmp_path), "--config", str(tmp_path / "none.toml")])
     assert str(ending.value.code).startswith("error: ")
     assert "no such file" in str(ending.value.code)
+
+
+def test_a_folder_that_can_not_be_made_is_one_line(tmp_path, config):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SystemExit) as ending:
+        launch.main(["launchd", "render", str(tmp_path / "file" / "x"), "--config", str(config)])
+    assert str(ending.value.code).startswith("error: [Errno 20] Not a directory")
