@@ -95,6 +95,7 @@ def load_fleet(path: Path) -> Fleet:
     check_keys(supervisor, (entry.name for entry in entries(SupervisorSettings)), "supervisor")
     workers = tuple(_worker(index, item) for index, item in enumerate(table.get("workers", [])))
     _check_names(workers)
+    _check_shares(workers)
     return Fleet(path.resolve().parent, gateway, supervisor, workers)
 
 
@@ -112,6 +113,15 @@ def _check_names(workers: tuple[WorkerEntry, ...]) -> None:
             if name in taken:
                 raise ConfigError(f"workers[{index}]: another process is named {name!r}")
             taken.add(name)
+
+
+def _check_shares(workers: tuple[WorkerEntry, ...]) -> None:
+    """Refuse to give away more memory than there is; what is left to the kinds does not count."""
+    total = sum(entry.memory_share * entry.replicas for entry in workers if not entry.remote)
+    if total > 1.001:
+        raise ConfigError(
+            f"workers: memory_share adds up to {total:g} over all processes, and 1 is all there is"
+        )
 
 
 def _worker(index: int, item: Mapping[str, Any]) -> WorkerEntry:

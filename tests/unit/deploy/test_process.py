@@ -88,3 +88,12 @@ def test_names_that_no_process_can_have_are_refused(plan, names, complaint):
 def test_a_replica_may_not_take_a_workers_name(plan):
     with pytest.raises(ConfigError, match="'a_1'"):
         plan('[[workers]]\nname = "a_1"\n[[workers]]\nname = "a"\nreplicas = 2\n')
+
+
+def test_more_memory_than_there_is_can_not_be_given_away(plan):
+    halves = '[[workers]]\nname = "a"\nmemory_share = 0.5\nreplicas = {}\n'
+    plan(halves.format(2))
+    with pytest.raises(ConfigError, match=r"memory_share adds up to 1\.5"):
+        plan(halves.format(3))
+    # What others' machines have is theirs.
+    plan(halves.format(3) + 'address = "elsewhere:1"\n')
