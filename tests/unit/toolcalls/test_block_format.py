@@ -62,6 +62,27 @@ GOOD = [
         [STOP],
         "",
     ),
+    (
+        "deepseek",
+        (
+            "On it.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>"
+            '{"city": "Paris"}<｜tool▁call▁end｜>'
+            "<｜tool▁call▁begin｜>stop<｜tool▁sep｜>{}<｜tool▁call▁end｜>"
+            "<｜tool▁calls▁end｜>"
+        ),
+        [PARIS, STOP],
+        "On it.",
+    ),
+    (
+        "deepseek",
+        (
+            "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```json\n"
+            '{"city": "Paris"}\n```<｜tool▁call▁end｜>\n'
+            "<｜tool▁call▁begin｜>function<｜tool▁sep｜>stop\n```json\n{}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
+        ),
+        [PARIS, STOP],
+        "",
+    ),
     (  # delimiters in a string
         "functionary31",
         (
@@ -342,6 +363,15 @@ BAD = [
             "<|tool_calls_section_begin|><|tool_call_begin|>f:0<|tool_call_argument_begin|>[1]"
             "<|tool_call_end|><|tool_calls_section_end|>"
         ),
+    ),
+    (
+        "deepseek",
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+    ),
+    ("deepseek", '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{"a": 1'),
+    (
+        "deepseek",
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>[1]<｜tool▁call▁end｜>",
     ),
     ("functionary31", '<function=f>{"a": 1</function>'),
     ("functionary31", "<function=>{}</function>"),

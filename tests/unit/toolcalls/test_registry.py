@@ -22,6 +22,7 @@ TEMPLATES = {
     ),
     "minimax_m2": "{% if tools %}{{ '<minimax:tool_call>' }}<invoke name=\"...\">",
     "kimi_k2": "{% if tools %}<|tool_calls_section_begin|><|tool_call_begin|>",
+    "deepseek": "{% if tools %}{{'<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>' + tool['type']}}",
     "mistral": "{% if tools %}{{- '[TOOL_CALLS]' + tool['function']['name'] + '[ARGS]' }}",
     "mistral_nemo": '{% if tools %}{{- "[TOOL_CALLS] [" }}',
     "functionary31": "{% if tools %}<function=example_function_name>{{ '<|python_tag|>' }}",

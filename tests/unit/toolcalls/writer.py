@@ -153,6 +153,23 @@ def write_kimi_k2(answer):
     return answer.before + section + answer.after
 
 
+def write_deepseek(answer):
+    calls = "".join(
+        f"<｜tool▁call▁begin｜>{call.name}<｜tool▁sep｜>{call.text}<｜tool▁call▁end｜>"
+        for call in answer.calls
+    )
+    return f"{answer.before}<｜tool▁calls▁begin｜>{calls}<｜tool▁calls▁end｜>{answer.after}"
+
+
+def write_deepseek_fenced(answer):
+    calls = "\n".join(
+        f"<｜tool▁call▁begin｜>function<｜tool▁sep｜>{call.name}\n```json\n{call.text}\n```"
+        "<｜tool▁call▁end｜>"
+        for call in answer.calls
+    )
+    return f"{answer.before}<｜tool▁calls▁begin｜>{calls}<｜tool▁calls▁end｜>{answer.after}"
+
+
 def write_granite(answer):
     elements = "\n".join(f"<tool_call>{write_object(call)}</tool_call>" for call in answer.calls)
     return f"{answer.before}<response>{elements}</response>{answer.after}"
@@ -339,6 +356,9 @@ WRITERS = (
     Writer("functionary31", write_functionary31),
     Writer("functionary32", write_functionary32),
     Writer("kimi_k2", write_kimi_k2, places=("before", "after")),
+    Writer("deepseek", write_deepseek, places=("before", "after")),
+    Writer("deepseek/fenced", write_deepseek_fenced, places=("before", "after")),
+    Writer("deepseek/hermes", write_hermes),
     Writer("granite", write_granite, places=("before", "after")),
     Writer("granite/token", write_granite_token, places=("before", "after")),
     Writer("granite/tag", write_granite_tag),

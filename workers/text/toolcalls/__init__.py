@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from workers.text.toolcalls import (
     command_r,
+    deepseek,
     function_gemma,
     functionary31,
     functionary32,
@@ -36,6 +37,7 @@ FORMATS: tuple[Format, ...] = (
     hermes.FORMAT,
     minimax_m2.FORMAT,
     kimi_k2.FORMAT,
+    deepseek.FORMAT,
     mistral.FORMAT,
     mistral_nemo.FORMAT,
     functionary31.FORMAT,
