@@ -142,10 +142,13 @@ def _refusal(reason: str, source: pb.Grammar) -> ServiceError:
     if not source.HasField("json_schema"):
         return ServiceError("invalid_request", "The grammar can't be compiled.", "grammar")
     keyword = _find_keyword(reason)
-    if keyword is None:
+    if not keyword:
         verb = "satisfied" if "nsatisfiable" in reason else "compiled"
         return _schema_refusal(f"the schema can't be {verb}", source.path, source)
-    places = list(_places(json.loads(source.json_schema), keyword, source.path))
+    schema = json.loads(source.json_schema)
+    if keyword == "minProperties" and not list(_places(schema, keyword, "")):
+        keyword = "maxProperties"
+    places = list(_places(schema, keyword, source.path))
     guilty = (path for path, value in places if not compiles({keyword: value}))
     path = next(guilty, places[0][0] if places else source.path)
     return _keyword_refusal(keyword, path, source)
@@ -163,6 +166,12 @@ def _schema_refusal(sentence: str, path: str, source: pb.Grammar) -> ServiceErro
 # What llguidance says, and the keyword it means.
 _COMPLAINTS = (
     (re.compile(r'Unimplemented keys: \["([A-Za-z$]+)"'), None),
+    (re.compile(r"nsatisfiable"), ""),
+    (re.compile(r"Expected .* for '([A-Za-z$]+)'"), None),
+    (re.compile(r"^((?!schema)\w+) must be"), None),
+    (re.compile(r"patternProperty"), "patternProperties"),
+    (re.compile(r"min/maxProperties"), "minProperties"),
+    (re.compile(r"multipleOf|multiple of"), "multipleOf"),
     (re.compile(r"oneOf"), "oneOf"),
     (re.compile(r"regex|pattern", re.IGNORECASE), "pattern"),
     (re.compile(r"Unknown format"), "format"),
@@ -171,12 +180,12 @@ _COMPLAINTS = (
 )
 
 
-def _find_keyword(reason: str) -> str | None:
+def _find_keyword(reason: str) -> str:
     for complaint, keyword in _COMPLAINTS:
         found = complaint.search(reason)
         if found:
-            return keyword or found[1]
-    return None
+            return found[1] if keyword is None else keyword
+    return ""
 
 
 def _places(schema: Any, keyword: str, path: str) -> Iterator[tuple[str, Any]]:
