@@ -89,7 +89,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="deploy.announce", description=__doc__)
     parser.add_argument("--config", type=Path, required=True, help="fleet file")
     options = parser.parse_args()
-    ancestry = Ancestry({})
+    # Tells also of a launcher that was gone before this process had come so far.
+    ancestry = Ancestry(os.environ)
     fleet = load_fleet(options.config)
     gateway = resolve(GatewaySettings, options, os.environ, fleet.gateway, "gateway")
     kinds = [entry.kind for entry in fleet.workers]

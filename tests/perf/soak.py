@@ -28,6 +28,8 @@ from tests.perf.throughput import prompts
 PARALLEL: Final = 8
 CLIENTS: Final = 24
 IDLE_S: Final = 30.0
+# By then an idle worker has given back what it keeps for the next request.
+SETTLE_S: Final = 6.0
 _MIB: Final = 1 << 20
 _NONSENSE: Final = (
     b"{",
@@ -130,6 +132,7 @@ async def _wait_idle(client: Client) -> int:
         async with client.session.get("/health") as response:
             batch = (await response.json())["batch"]
         left = batch["active_sequences"] + batch["queue_depth"]
+    await asyncio.sleep(SETTLE_S)
     return left
 
 
