@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -27,6 +28,9 @@ _MAX_PROMPT_CHARACTERS = 64 * 1024 * 1024
 
 # Prompts that are tokens to begin with, at least in part.
 _TOKEN_KINDS = ("tokens", "pieces", "infill")
+
+# How the templates of DeepSeek V3.1 and Granite look at what others call `enable_thinking`.
+_THINKING = re.compile(r"\b(if|not|and|or) thinking\b")
 
 # Arguments of the renderer itself.
 _TAKEN = {
@@ -87,6 +91,8 @@ class Prompter:
         self._habits = {text: Habits.read(text) for text in (self.template, self.tool_template)}
         self._template_kwargs = dict(template_kwargs)
         self._effort = effort
+        named = f"{self.template}{self.tool_template}"
+        self._says_thinking = "enable_thinking" not in named and bool(_THINKING.search(named))
         self.infill = Infill(tokenizer, spm=spm_infill)
 
     def render(self, request: pb.GenerateRequest) -> str:
@@ -225,6 +231,8 @@ class Prompter:
             values["reasoning_effort"] = effort
         if chat.template_kwargs_json:
             values.update(json.loads(chat.template_kwargs_json))
+        if self._says_thinking and "enable_thinking" in values:
+            values.setdefault("thinking", values["enable_thinking"])
         if taken := sorted(_TAKEN & values.keys()):
             path = f"chat_template_kwargs.{taken[0]}"
             raise ServiceError("invalid_request", f"{path} is not for templates to be told", path)

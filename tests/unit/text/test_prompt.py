@@ -209,6 +209,23 @@ def test_a_template_file_replaces_the_models_own():
 
 # ------------------------------------------------------------------------ variables
 
+
+@pytest.mark.parametrize(
+    ("reasoning", "kwargs", "shown"),
+    [
+        ({"enabled": True}, "", "on"),
+        ({"enabled": False}, "", "off"),
+        ({}, '{"enable_thinking": true}', "on"),
+        ({"enabled": True}, '{"thinking": false}', "off"),
+        ({}, "", "off"),
+    ],
+)
+def test_the_thinking_switch_reaches_templates_that_call_it_otherwise(reasoning, kwargs, shown):
+    prompter = make_prompter("{% if thinking %}on{% else %}off{% endif %}")
+    asked = chat_request(reasoning=pb.Reasoning(**reasoning), template_kwargs_json=kwargs)
+    assert prompter.render(asked) == shown
+
+
 VARIABLES = "{{ enable_thinking }},{{ reasoning_effort }},{{ extra }}"
 
 
