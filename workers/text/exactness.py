@@ -97,9 +97,9 @@ class _Writer:
         written = {key: self._value(key, value, f"{path}.{key}") for key, value in schema.items()}
         if self._has_fractions and schema.get("type") != "integer":
             _narrow(written)
-        if schema.get("format") in ("date", "date-time"):
-            written.setdefault("allOf", [])
-            written["allOf"] += [{"pattern": _LEAP_DAYS}]
+        others = written.get("allOf", [])
+        if schema.get("format") in ("date", "date-time") and isinstance(others, list):
+            written["allOf"] = [*others, {"pattern": _LEAP_DAYS}]
         if "anyOf" not in schema and self._is_disjoint(schema.get("oneOf")):
             written["anyOf"] = written.pop("oneOf")
         return written

@@ -108,6 +108,7 @@ def test_what_cant_be_mended_is_refused_by_its_name(keyword, schema):
         {"type": "object", "required": ["a", "b"], "minProperties": 3},
         {"oneOf": [{"$ref": "#/$defs/nowhere"}, {"type": "null"}]},
         {"oneOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"$ref": "#/$defs/a"}}},
+        {"format": "date", "allOf": 5, "required": 5, "properties": 5, "oneOf": 5},
         {"exclusiveMinimum": True, "allOf": 5, "oneOf": [True, {}]},
         {"type": "string", "pattern": r"^\[\^[a-z]\\$"},
         True,
