@@ -37,10 +37,11 @@ _MAX_REFERENCES = 64
 # Of outlines: the engine compares each with each.
 _MAX_OUTLINE_CHARACTERS = 16_384
 
-# Only leap years have a 29th of February. To the engine all have.
-_LEAP_DAYS = (
-    r"^(\d{4}-((0[13-9]|1[0-2])-\d\d|02-([01]\d|2[0-8]))"
-    r"|(\d\d(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)-02-29)"
+# Only leap years have a 29th of February, to the engine all have; and no reader knows a year 0.
+_YEAR = r"(\d{3}[1-9]|\d\d[1-9]\d|\d[1-9]\d\d|[1-9]\d{3})"
+_REAL_DAYS = (
+    rf"^({_YEAR}-((0[13-9]|1[0-2])-\d\d|02-([01]\d|2[0-8]))"
+    r"|(\d\d(0[48]|[2468][048]|[13579][26])|(0[48]|[2468][048]|[13579][26])00)-02-29)"
 )
 
 _CLASS = re.compile(r"\\.|\[(?P<not>\^?)(?P<body>(?:\\.|[^\\\]])*)\]", re.DOTALL)
@@ -99,7 +100,7 @@ class _Writer:
             _narrow(written)
         others = written.get("allOf", [])
         if schema.get("format") in ("date", "date-time") and isinstance(others, list):
-            written["allOf"] = [*others, {"pattern": _LEAP_DAYS}]
+            written["allOf"] = [*others, {"pattern": _REAL_DAYS}]
         if "anyOf" not in schema and self._is_disjoint(schema.get("oneOf")):
             written["anyOf"] = written.pop("oneOf")
         return written

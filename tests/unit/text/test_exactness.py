@@ -72,6 +72,8 @@ def string(pattern):
         ({"type": "integer", "exclusiveMinimum": 0, "maximum": 1.5}, "1", "0"),
         (DATE, '"2024-02-29"', '"2023-02-29"'),
         (DATE, '"2000-02-29"', '"1900-02-29"'),
+        (DATE, '"0400-02-29"', '"0000-02-29"'),
+        (DATE, '"0001-02-28"', '"0000-01-01"'),
         ({**DATE, "format": "date-time"}, '"2023-03-29T10:00:00Z"', '"2023-02-29T10:00:00Z"'),
         (PETS, '{"kind":"cat","next":{"kind":"dog","next":null}}', '{"kind":"cow"}'),
         ({"type": "object", "minProperties": 1}, '{"b":1}', "{}"),
