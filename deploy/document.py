@@ -36,7 +36,7 @@ _WORKER_KEYS: Final = (
         "Empty: started here, on a socket. HOST:PORT: on another machine; a comma list: replicas.",
     ),
     ("replicas", "1", "Processes that serve the same model."),
-    ("memory_share", "0.0", "Part of the device's memory, 0 to 1; 0 leaves it to the kind."),
+    ("memory_share", "0.0", "Part of the device's memory, 0 to 1; 0: a part of what others leave."),
 )
 
 

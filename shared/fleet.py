@@ -18,6 +18,8 @@ from shared.declaration import ConfigError, entries
 from shared.settings import WORKER_SETTINGS, GatewaySettings, SupervisorSettings
 
 _WORKER_KEYS = ("name", "kind", "address", "replicas", "memory_share")
+# How a machine's memory is divided by kind: texts take keys and values beside the weights.
+_WEIGHTS = {"text": 6, "embed": 1, "rerank": 1, "audio": 1}
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class WorkerEntry:
         index: position in the file; names the socket `w<index>.sock`.
         address: `unix:PATH`, `HOST:PORT`, or empty for the socket in the run directory.
         remote: true when another machine runs it: nothing here starts it.
-        memory_share: part of the device's memory, 0 to 1; 0 leaves it to the kind's default.
+        memory_share: part of the device's memory, 0 to 1; 0 for a part of what is left.
         options: the settings of the worker's kind that the file gives.
     """
 
@@ -44,6 +46,13 @@ class WorkerEntry:
     def remote(self) -> bool:
         """Whether the worker listens at an address of its own."""
         return bool(self.address) and not self.address.startswith("unix:")
+
+    @property
+    def machines(self) -> tuple[str, ...]:
+        """The host of each replica, empty where it is this one."""
+        if not self.remote:
+            return ("",) * self.replicas
+        return tuple(part.strip().rpartition(":")[0] for part in self.address.split(","))
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -81,6 +90,21 @@ class Fleet:
         known = ", ".join(entry.name for entry in self.workers) or "none"
         raise ConfigError(f"no worker named {name!r} in the fleet file; it lists: {known}")
 
+    def memory_share(self, entry: WorkerEntry) -> float:
+        """Return the part of its device's memory that a process of a worker may use, 0 to 1.
+
+        What no worker of a machine names for itself is divided among the others there.
+        """
+        if entry.memory_share:
+            return entry.memory_share
+        return min(self._divide(machine) * _WEIGHTS[entry.kind] for machine in entry.machines)
+
+    def _divide(self, machine: str) -> float:
+        """Return what a process of weight 1 gets of a machine's memory."""
+        others = [entry for entry in self.workers if not entry.memory_share]
+        weights = (_WEIGHTS[entry.kind] * entry.machines.count(machine) for entry in others)
+        return (1 - _given_away(self.workers, machine)) / sum(weights)
+
 
 def load_fleet(path: Path) -> Fleet:
     """Read and check a fleet file.
@@ -116,12 +140,20 @@ def _check_names(workers: tuple[WorkerEntry, ...]) -> None:
 
 
 def _check_shares(workers: tuple[WorkerEntry, ...]) -> None:
-    """Refuse to give away more memory than there is; what is left to the kinds does not count."""
-    total = sum(entry.memory_share * entry.replicas for entry in workers if not entry.remote)
-    if total > 1.001:
-        raise ConfigError(
-            f"workers: memory_share adds up to {total:g} over all processes, and 1 is all there is"
-        )
+    """Refuse to give away more memory than a machine has, or all of it while others need some."""
+    for machine in {machine for entry in workers for machine in entry.machines}:
+        total = _given_away(workers, machine)
+        needy = [e.name for e in workers if machine in e.machines and not e.memory_share]
+        if total > 1.001 or (total > 0.99 and needy):
+            rest = f"; {', '.join(needy)} would have none" if needy else ""
+            raise ConfigError(
+                f"workers: memory_share adds up to {total:g} over all processes of a machine, "
+                f"and 1 is all there is{rest}"
+            )
+
+
+def _given_away(workers: tuple[WorkerEntry, ...], machine: str) -> float:
+    return sum(entry.memory_share * entry.machines.count(machine) for entry in workers)
 
 
 def _worker(index: int, item: Mapping[str, Any]) -> WorkerEntry:

@@ -31,12 +31,14 @@ class Place:
         folder: where relative paths of the fleet file start.
         settings: of the entry's kind.
         address: gRPC address to listen at.
+        memory_share: part of the device's memory that the process may use.
     """
 
     folder: Path
     entry: WorkerEntry
     settings: Any
     address: str
+    memory_share: float
 
 
 def take(
@@ -79,7 +81,8 @@ def find(program: str, kinds: Mapping[str, type], arguments: Sequence[str]) -> P
     addresses = entry.addresses(rundir.open_run_directory(port))
     if not 0 <= options.replica < len(addresses):
         raise ConfigError(f"--replica: {entry.name} has {len(addresses)} replicas")
-    return Place(fleet.folder, entry, settings, addresses[options.replica])
+    share = fleet.memory_share(entry)
+    return Place(fleet.folder, entry, settings, addresses[options.replica], share)
 
 
 def _parse(program: str, kinds: Mapping[str, type], arguments: Sequence[str]) -> argparse.Namespace:

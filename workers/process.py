@@ -41,15 +41,14 @@ class WorkerProcess(ABC):
 
     Args:
         services: full names of what is served; their servicers are added to `server`.
-        share: of the device's memory, unless the fleet file says another.
 
     Attributes:
         server: where servicers are added, before `run`.
         device: what the process computes on.
     """
 
-    def __init__(self, place: Place, share: float, *services: str) -> None:
-        self.device = runtime.set_up(place.entry.memory_share or share)
+    def __init__(self, place: Place, *services: str) -> None:
+        self.device = runtime.set_up(place.memory_share)
         log.info("computing on %s, %d MB", self.device.name, self.device.memory_bytes >> 20)
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()

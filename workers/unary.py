@@ -89,11 +89,10 @@ class UnaryProcess(WorkerProcess):
 
     Args:
         service: full name of the kind's own service; its servicer is added to `server`.
-        share: of the device's memory, unless the fleet file says another.
     """
 
-    def __init__(self, place: Place, lane: Lane[Any, Any], service: str, share: float) -> None:
-        super().__init__(place, share, "mlxcel.v1.Worker", service)
+    def __init__(self, place: Place, lane: Lane[Any, Any], service: str) -> None:
+        super().__init__(place, "mlxcel.v1.Worker", service)
         self._lane = lane
         self._service = WorkerService(lane, self.device.memory_bytes)
         worker_pb2_grpc.add_WorkerServicer_to_server(self._service, self.server)

@@ -18,7 +18,6 @@ from workers.lane import Lane
 from workers.unary import UnaryProcess
 
 _SERVICE = "mlxcel.v1.Audio"
-_DEFAULT_SHARE = 0.1
 
 
 def check(settings: AudioSettings, folder: Path) -> None:  # noqa: ARG001 - the same for every kind
@@ -39,7 +38,7 @@ async def _serve(place: places.Place) -> int:
     lane: Lane[ensemble.Ensemble, Transcription | Utterance] = Lane(
         lambda: ensemble.load(place, process.device), place.settings.queue_depth
     )
-    process = UnaryProcess(place, lane, _SERVICE, _DEFAULT_SHARE)
+    process = UnaryProcess(place, lane, _SERVICE)
     service = AudioService(lane, place.settings.max_duration_s)
     audio_pb2_grpc.add_AudioServicer_to_server(service, process.server)
     return await process.run()

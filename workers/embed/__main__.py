@@ -23,7 +23,6 @@ from workers.lane import Lane
 from workers.unary import UnaryProcess
 
 _SERVICE = "mlxcel.v1.Embed"
-_DEFAULT_SHARE = 0.1
 
 
 def check(settings: Any, folder: Path) -> None:  # noqa: ARG001 - the same for every kind
@@ -47,7 +46,7 @@ async def _serve(place: places.Place) -> int:
     lane: Lane[model.EncoderModel, Work] = Lane(
         lambda: model.load(place, process.device), place.settings.queue_depth
     )
-    process = UnaryProcess(place, lane, _SERVICE, _DEFAULT_SHARE)
+    process = UnaryProcess(place, lane, _SERVICE)
     embed_pb2_grpc.add_EmbedServicer_to_server(EmbedService(lane), process.server)
     return await process.run()
 

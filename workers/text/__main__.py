@@ -34,14 +34,12 @@ from workers.text.template_setting import read_template
 
 log = logging.getLogger("worker")
 
-_DEFAULT_SHARE = 0.6
-
 
 class Worker(WorkerProcess):
     """The parts of one process. Lives on the event loop."""
 
     def __init__(self, place: places.Place) -> None:
-        super().__init__(place, _DEFAULT_SHARE, "mlxcel.v1.Text")
+        super().__init__(place, "mlxcel.v1.Text")
         self._settings: TextSettings = place.settings
         self._name = place.entry.name
         self._folder = place.folder

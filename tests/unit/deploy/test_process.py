@@ -97,3 +97,38 @@ def test_more_memory_than_there_is_can_not_be_given_away(plan):
         plan(halves.format(3))
     # What others' machines have is theirs.
     plan(halves.format(3) + 'address = "elsewhere:1"\n')
+
+
+def read_shares(tmp_path, text):
+    (tmp_path / "fleet.toml").write_text(text)
+    fleet = load_fleet(tmp_path / "fleet.toml")
+    return {entry.name: fleet.memory_share(entry) for entry in fleet.workers}
+
+
+def worker(name, kind="text", more=""):
+    return f'[[workers]]\nname = "{name}"\nkind = "{kind}"\n{more}\n'
+
+
+@pytest.mark.parametrize(
+    ("workers", "shares"),
+    [
+        (worker("a"), {"a": 1}),
+        (worker("a") + worker("e", "embed") + worker("s", "audio"), {"a": 6 / 8, "e": 1 / 8}),
+        (worker("a") + worker("b"), {"a": 1 / 2, "b": 1 / 2}),
+        (worker("a", more="replicas = 3") + worker("b"), {"a": 1 / 4, "b": 1 / 4}),
+        (worker("a", more="memory_share = 0.7") + worker("b"), {"a": 0.7, "b": 0.3}),
+        (worker("a") + worker("b", more='address = "far:1"'), {"a": 1, "b": 1}),
+        (
+            worker("a", more='address = "far:1, near:1"') + worker("b", more='address = "far:2"'),
+            {"a": 1 / 2, "b": 1 / 2},
+        ),
+    ],
+)
+def test_what_no_worker_names_is_divided_among_those_of_a_machine(tmp_path, workers, shares):
+    found = read_shares(tmp_path, workers)
+    assert {name: found[name] for name in shares} == pytest.approx(shares)
+
+
+def test_memory_is_not_given_away_whole_while_another_worker_needs_some(plan):
+    with pytest.raises(ConfigError, match="1 is all there is; b would have none"):
+        plan(worker("a", more="memory_share = 1") + worker("b"))

@@ -34,7 +34,7 @@ def load_model():
 
     def load(folder, kind="embed", **options):
         settings = dataclasses.replace(WORKER_SETTINGS[kind](), model=str(folder), **options)
-        place = Place(Path("/"), WorkerEntry(0, kind, kind, "", 1, 0.0, {}), settings, "")
+        place = Place(Path("/"), WorkerEntry(0, kind, kind, "", 1, 0.0, {}), settings, "", 1.0)
         return models.load(place, runtime.Device("CPU", 1 << 30, 512, full_precision=True))
 
     return load
