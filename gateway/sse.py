@@ -14,7 +14,7 @@ from typing import Final, Protocol, Self
 
 from aiohttp import web
 
-from gateway.stall import deliver
+from gateway.stall import deliver, has_room
 from shared.errors import ServiceError
 
 HEADERS: Final = {
@@ -78,7 +78,10 @@ class EventStream:
         """
         response = self._response or await self._open()
         self._written_s = self._now_s()
-        await deliver(self._request, response.write(data))
+        if has_room(self._request, len(data)):
+            await response.write(data)
+        else:
+            await deliver(self._request, response.write(data))
 
     async def fail(self, error: ServiceError) -> web.StreamResponse:
         """Tell that the stream has failed, and end it."""

@@ -23,6 +23,17 @@ T = TypeVar("T")
 LIMIT_S: Final = web.AppKey("stall_limit_s", float)
 # A client that has taken nothing for this long is not coming back.
 _DEFAULT_S: Final = 120.0
+# Half of what a transport holds before it makes its writer wait: asyncio's and uvloop's default.
+_ROOM_BYTES: Final = 32 * 1024
+
+
+def has_room(request: web.Request, size_bytes: int) -> bool:
+    """Return whether so much can be written without waiting for the client.
+
+    Then there is nothing to limit, and no timer to set for each token of a stream.
+    """
+    transport = request.transport
+    return transport is None or transport.get_write_buffer_size() + size_bytes < _ROOM_BYTES
 
 
 async def deliver(request: web.Request, writing: Awaitable[T]) -> T:
