@@ -14,7 +14,7 @@ from pathlib import Path
 
 import uvloop
 
-from gateway.auth import Keys
+from gateway.http.auth import Keys
 from gateway.server import Start, serve
 from gateway.state.archive import check_address
 from shared import lifecycle, logs, rundir

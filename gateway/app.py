@@ -15,11 +15,13 @@ from typing import Final
 
 from aiohttp import web
 
-from gateway import cors
-from gateway.body import BODY_PATIENCE_S
 from gateway.context import CONTEXT, Context
 from gateway.dialects.base import ErrorDialect
 from gateway.dialects.openai import errors as openai_errors
+from gateway.http import cors
+from gateway.http.body import BODY_PATIENCE_S
+from gateway.http.sse import open_stream
+from gateway.http.stall import hand_over
 from gateway.routes import (
     audio,
     cache,
@@ -36,8 +38,6 @@ from gateway.routes import (
     tokens,
 )
 from gateway.routes.route import Handler, Route
-from gateway.sse import open_stream
-from gateway.stall import hand_over
 from shared.errors import ServiceError
 
 log = logging.getLogger(__name__)

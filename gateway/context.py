@@ -7,13 +7,13 @@ from typing import Final
 
 from aiohttp import web
 
-from gateway.auth import Keys
 from gateway.dialects.base import Policy
-from gateway.generate import Generator
+from gateway.fleet.registry import Registry
+from gateway.generation.generate import Generator
+from gateway.http.auth import Keys
 from gateway.metrics import Metrics
-from gateway.registry import Registry
+from gateway.responses.turn import Turn
 from gateway.state.archive import Archive
-from gateway.turn import Turn
 from shared.settings import GatewaySettings
 
 

@@ -19,11 +19,11 @@ from typing import Final
 from aiohttp import web
 
 from gateway.app import make_app, make_metrics_app
-from gateway.auth import Keys
 from gateway.context import Context
-from gateway.generate import Generator
+from gateway.fleet.registry import Registry
+from gateway.generation.generate import Generator
+from gateway.http.auth import Keys
 from gateway.metrics import Metrics
-from gateway.registry import Registry
 from gateway.state.archive import open_archive
 from shared import lifecycle
 from shared.errors import ServiceError

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gateway import body
+from gateway.http import body
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 

@@ -15,9 +15,9 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from gateway.body import decode
 from gateway.dialects.embeddings import ImageUrl, decode_fields, is_given
 from gateway.dialects.sampling import invalid
+from gateway.http.body import decode
 from shared.errors import ServiceError
 from shared.pb import embed_pb2 as pb
 from shared.pb import worker_pb2

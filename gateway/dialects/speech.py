@@ -16,9 +16,9 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from gateway.body import decode
 from gateway.dialects.envelope import envelope
 from gateway.dialects.sampling import invalid
+from gateway.http.body import decode
 from shared.errors import ServiceError
 from shared.pb import audio_pb2 as pb
 

@@ -16,12 +16,12 @@ from aiohttp import web
 from gateway.context import CONTEXT, Context
 from gateway.dialects import transcription
 from gateway.dialects.openai import errors
-from gateway.form import read_form
+from gateway.fleet.unary_worker import UnaryWorker
+from gateway.fleet.worker import Worker
+from gateway.http.form import read_form
+from gateway.http.sse import EventStream
 from gateway.routes.route import Route
 from gateway.routes.text import parse_priority
-from gateway.sse import EventStream
-from gateway.unary_worker import UnaryWorker
-from gateway.worker import Worker
 from shared.errors import ServiceError
 from shared.pb.audio_pb2_grpc import AudioStub
 

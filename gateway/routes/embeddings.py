@@ -12,16 +12,16 @@ from typing import Final
 
 from aiohttp import web
 
-from gateway.body import read_body
 from gateway.context import CONTEXT, Context
 from gateway.dialects import embeddings, rerank
 from gateway.dialects.openai import errors
 from gateway.dialects.sampling import invalid
+from gateway.fleet.unary_client import A, Method, Q
+from gateway.fleet.unary_worker import UnaryWorker
+from gateway.http.body import read_body
+from gateway.http.work import work_on
 from gateway.routes.route import Route
 from gateway.routes.text import parse_priority
-from gateway.unary_client import A, Method, Q
-from gateway.unary_worker import UnaryWorker
-from gateway.work import work_on
 from shared.errors import ServiceError
 from shared.pb import embed_pb2 as pb
 from shared.pb import worker_pb2

@@ -14,8 +14,8 @@ from aiohttp import web
 
 from gateway.context import CONTEXT
 from gateway.dialects.openai import errors
+from gateway.fleet.worker import TextWorker, Worker
 from gateway.routes.route import Route, answer_json
-from gateway.worker import TextWorker, Worker
 
 
 def routes() -> list[Route]:

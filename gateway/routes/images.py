@@ -11,10 +11,10 @@ from typing import Any, Final, Literal, NoReturn
 import msgspec
 from aiohttp import web
 
-from gateway.body import decode, read_body
 from gateway.context import CONTEXT
 from gateway.dialects.openai import errors
 from gateway.dialects.sampling import invalid
+from gateway.http.body import decode, read_body
 from gateway.routes.route import Route
 from shared.errors import ServiceError
 

@@ -18,9 +18,9 @@ from aiohttp import web
 
 from gateway.context import CONTEXT
 from gateway.dialects.openai import errors
+from gateway.fleet.worker import TextWorker, Worker
 from gateway.metrics import Metrics
 from gateway.routes.route import Route
-from gateway.worker import TextWorker, Worker
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 

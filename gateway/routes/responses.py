@@ -15,8 +15,6 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
-from gateway.body import decode, read_body, unknown_keys
-from gateway.compaction import Compactor, Job, default_keep_tokens
 from gateway.context import CONTEXT, Context
 from gateway.dialects.base import MediaRef, Stamp
 from gateway.dialects.conversation import check_piece_count
@@ -31,10 +29,12 @@ from gateway.dialects.openai.responses.request import (
     read,
 )
 from gateway.dialects.unserved import refuse_unserved
+from gateway.http.body import decode, read_body, unknown_keys
+from gateway.http.work import work_on
+from gateway.responses.compaction import Compactor, Job, default_keep_tokens
+from gateway.responses.turn import Means, Turn
 from gateway.routes.route import Handler, Method, Route, answer_json
 from gateway.routes.text import parse_priority, refuse_media, send_stream
-from gateway.turn import Means, Turn
-from gateway.work import work_on
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 from shared.pb import worker_pb2

@@ -13,16 +13,16 @@ from typing import Final
 
 from aiohttp import web
 
-from gateway.body import read_body
-from gateway.byte_stream import ByteStream
 from gateway.context import CONTEXT, Context
 from gateway.dialects import speech
 from gateway.dialects.openai import errors
+from gateway.fleet.unary_worker import UnaryWorker
+from gateway.fleet.worker import Worker
+from gateway.http.body import read_body
+from gateway.http.byte_stream import ByteStream
+from gateway.http.sse import EventStream
 from gateway.routes.route import Route, answer_json
 from gateway.routes.text import parse_priority
-from gateway.sse import EventStream
-from gateway.unary_worker import UnaryWorker
-from gateway.worker import Worker
 from shared.errors import ServiceError
 from shared.pb.audio_pb2_grpc import AudioStub
 

@@ -13,17 +13,17 @@ from typing import Final
 
 from aiohttp import web
 
-from gateway.body import read_body, unknown_keys
 from gateway.context import CONTEXT, Context
 from gateway.dialects.anthropic import messages
 from gateway.dialects.base import Feed, MediaRef, P, Parsed, Stamp, TextDialect
 from gateway.dialects.llama import infill, native
 from gateway.dialects.openai import chat, completions
-from gateway.fold import Item, fold
+from gateway.fleet.worker import TextWorker
+from gateway.generation.fold import Item, fold
+from gateway.http.body import read_body, unknown_keys
+from gateway.http.sse import EventStream
+from gateway.http.work import work_on
 from gateway.routes.route import Route
-from gateway.sse import EventStream
-from gateway.work import work_on
-from gateway.worker import TextWorker
 from shared.errors import ServiceError, to_message
 from shared.pb import common_pb2 as common
 from shared.pb import text_pb2 as pb

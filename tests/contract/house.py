@@ -13,11 +13,11 @@ import aiohttp
 from aiohttp import web
 
 from gateway.app import make_app
-from gateway.auth import Keys
 from gateway.context import Context
-from gateway.replica import Replica
+from gateway.fleet.replica import Replica
+from gateway.http.auth import Keys
+from gateway.http.stall import LIMIT_S
 from gateway.server import Start, make_context, stop
-from gateway.stall import LIMIT_S
 from shared.fleet import WorkerEntry
 from shared.settings import GatewaySettings
 from tests.fakes.text_worker import FakeTextWorker

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.cors import Cors
+from gateway.http.cors import Cors
 from shared.declaration import ConfigError, entries
 from shared.settings import GatewaySettings
 from tests.contract.house import CHAT, House

@@ -9,9 +9,9 @@ from aiohttp import web
 from yarl import URL
 
 from gateway.app import make_app
-from gateway.auth import Keys
+from gateway.http.auth import Keys
+from gateway.http.sse import EventStream
 from gateway.server import Start, listen, make_context
-from gateway.sse import EventStream
 from shared.settings import GatewaySettings
 
 

@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 
 from gateway.app import make_app
-from gateway.auth import Keys
+from gateway.http.auth import Keys
 from gateway.server import Start, listen, make_context
 from shared.fleet import WorkerEntry
 from shared.settings import GatewaySettings

@@ -22,7 +22,7 @@ from gateway.dialects.base import Parsed, Stamp
 from gateway.dialects.llama import infill, native
 from gateway.dialects.openai import chat, completions
 from gateway.dialects.openai.responses import dialect as responses
-from gateway.fold import Item, fold
+from gateway.generation.fold import Item, fold
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 

@@ -16,11 +16,11 @@ from typing import Any, Final
 
 import msgspec
 
-from gateway import body
 from gateway.dialects.anthropic import wire
 from gateway.dialects.base import MediaRef
 from gateway.dialects.conversation import check_piece_count, require_input
 from gateway.dialects.thought import recall
+from gateway.http import body
 from shared.errors import ServiceError
 from shared.pb import common_pb2 as common
 from shared.pb import text_pb2 as pb

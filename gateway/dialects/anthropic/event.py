@@ -13,7 +13,7 @@ import orjson
 
 from gateway.dialects.anthropic import answer
 from gateway.dialects.anthropic.errors import envelope
-from gateway.fold import Item
+from gateway.generation.fold import Item
 from shared.errors import from_message
 from shared.pb import common_pb2 as common
 from shared.pb import text_pb2 as pb

@@ -11,7 +11,6 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from gateway.body import decode
 from gateway.dialects.anthropic import answer, errors, wire
 from gateway.dialects.anthropic.conversation import Conversation, continues
 from gateway.dialects.anthropic.event import MessageStream
@@ -31,7 +30,8 @@ from gateway.dialects.sampling import (
     parse_stop,
 )
 from gateway.dialects.unserved import refuse_unserved
-from gateway.fold import Completion
+from gateway.generation.fold import Completion
+from gateway.http.body import decode
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import msgspec
 
-from gateway import body
 from gateway.dialects.anthropic import wire
 from gateway.dialects.conversation import check_tool_count
+from gateway.http import body
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from gateway.dialects.llama import probability, setting, timing
 from gateway.dialects.llama.parsed import NativeParsed
-from gateway.fold import Completion
+from gateway.generation.fold import Completion
 from shared.pb import text_pb2 as pb
 
 _STOP_TYPES: Final = {

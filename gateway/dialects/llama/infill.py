@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import msgspec
 
-from gateway.body import decode
 from gateway.dialects.base import Stamp
 from gateway.dialects.llama import native, wire
 from gateway.dialects.llama.parsed import NativeParsed, parse_native
+from gateway.http.body import decode
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 from shared.pb import worker_pb2

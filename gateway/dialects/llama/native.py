@@ -11,13 +11,13 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from gateway.body import decode
 from gateway.dialects.base import Feed, Stamp
 from gateway.dialects.llama import answer, errors, wire
 from gateway.dialects.llama.parsed import NativeParsed, parse_native
 from gateway.dialects.llama.stream import NativeStream
 from gateway.dialects.llama.tokenization import MAX_PIECES
-from gateway.fold import Completion
+from gateway.generation.fold import Completion
+from gateway.http.body import decode
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 

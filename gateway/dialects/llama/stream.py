@@ -12,7 +12,7 @@ import orjson
 
 from gateway.dialects.llama import answer, errors, timing
 from gateway.dialects.llama.parsed import NativeParsed
-from gateway.fold import Completion, Item, fold_batch
+from gateway.generation.fold import Completion, Item, fold_batch
 from shared.errors import from_message
 from shared.pb import common_pb2 as common
 from shared.pb import text_pb2 as pb

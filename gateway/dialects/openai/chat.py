@@ -11,7 +11,6 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from gateway.body import decode
 from gateway.dialects.base import Feed, MediaRef, Parsed, Stamp
 from gateway.dialects.openai import chunk, errors, wire
 from gateway.dialects.openai.cache import parse_cache
@@ -25,7 +24,8 @@ from gateway.dialects.sampling import (
     parse_stop,
 )
 from gateway.dialects.unserved import refuse_unserved
-from gateway.fold import Block, Completion
+from gateway.generation.fold import Block, Completion
+from gateway.http.body import decode
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 

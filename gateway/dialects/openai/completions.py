@@ -13,7 +13,6 @@ from typing import Final
 import msgspec
 import orjson
 
-from gateway.body import decode
 from gateway.dialects.base import Feed, Parsed, Stamp
 from gateway.dialects.openai import chunk, errors, wire
 from gateway.dialects.openai.cache import parse_cache
@@ -27,7 +26,8 @@ from gateway.dialects.sampling import (
     parse_stop,
 )
 from gateway.dialects.unserved import refuse_unserved
-from gateway.fold import Completion, Item
+from gateway.generation.fold import Completion, Item
+from gateway.http.body import decode
 from shared.pb import text_pb2 as pb
 
 ID_PREFIX: Final = "cmpl-"

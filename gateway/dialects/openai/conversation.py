@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import msgspec
 
-from gateway import body
 from gateway.dialects.base import MediaRef, Policy, Stamp
 from gateway.dialects.conversation import check_piece_count, check_tool_count, require_input
 from gateway.dialects.openai import wire
+from gateway.http import body
 from shared.errors import ServiceError
 from shared.pb import common_pb2 as common
 from shared.pb import text_pb2 as pb

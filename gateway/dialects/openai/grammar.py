@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import msgspec
 
-from gateway import body
 from gateway.dialects.base import Policy
 from gateway.dialects.grammar import parse_gbnf, parse_schema
 from gateway.dialects.openai import wire
 from gateway.dialects.sampling import invalid
+from gateway.http import body
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 

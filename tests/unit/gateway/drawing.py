@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from hypothesis import strategies as st
 
-from gateway.fold import Completion, Item, fold_batch
+from gateway.generation.fold import Completion, Item, fold_batch
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 

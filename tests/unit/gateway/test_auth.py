@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from gateway.auth import Keys
+from gateway.http.auth import Keys
 from shared.config import add_arguments, resolve
 from shared.declaration import ConfigError
 from shared.errors import ServiceError

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from gateway.mailbox import Mailbox
+from gateway.fleet.mailbox import Mailbox
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 

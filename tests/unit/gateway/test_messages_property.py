@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gateway.dialects.anthropic import messages, wire
 from gateway.dialects.base import Stamp
-from gateway.fold import Item
+from gateway.generation.fold import Item
 from shared.pb import text_pb2 as pb
 from tests.message_stream import MessageReader, read_message
 from tests.unit.gateway.drawing import answers, fail_at, refusal, texts, values, whole

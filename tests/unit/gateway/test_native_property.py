@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.dialects.base import Stamp
 from gateway.dialects.llama import infill, native, tokenization, wire
-from gateway.fold import Completion
+from gateway.generation.fold import Completion
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 from tests.unit.gateway.drawing import answers, fail_at, refusal, values, whole

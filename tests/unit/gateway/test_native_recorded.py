@@ -12,7 +12,7 @@ import pytest
 
 from gateway.dialects.base import Stamp
 from gateway.dialects.llama import native, props, timing
-from gateway.fold import Completion
+from gateway.generation.fold import Completion
 from shared.pb import common_pb2 as common
 from shared.pb import text_pb2 as pb
 from shared.pb import worker_pb2

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.mailbox import Mailbox
-from gateway.resume import History
+from gateway.fleet.mailbox import Mailbox
+from gateway.generation.resume import History
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 

@@ -15,9 +15,9 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from gateway import body
 from gateway.dialects.openai.responses import wire
 from gateway.dialects.openai.responses.item import read_kind
+from gateway.http import body
 from shared.errors import ServiceError
 
 _VERSION: Final = 1

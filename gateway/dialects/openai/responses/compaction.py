@@ -13,7 +13,6 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from gateway.body import compact
 from gateway.dialects.base import Stamp
 from gateway.dialects.openai import wire as shared_wire
 from gateway.dialects.openai.cache import parse_cache
@@ -22,6 +21,7 @@ from gateway.dialects.openai.responses.answer import Item, item_id, text_part
 from gateway.dialects.openai.responses.capsule import is_pinned, seal
 from gateway.dialects.openai.responses.item import parse_items
 from gateway.dialects.sampling import parse_sampling
+from gateway.http.body import compact
 from shared.pb import text_pb2 as pb
 
 _INSTRUCTION: Final = """\

@@ -15,7 +15,7 @@ from gateway.dialects.openai import errors
 from gateway.dialects.openai.responses import answer, wire
 from gateway.dialects.openai.responses.request import ParsedResponse, input_items, make, read
 from gateway.dialects.openai.responses.stream import ResponseStream
-from gateway.fold import Completion
+from gateway.generation.fold import Completion
 
 ID_PREFIX: Final = "resp_"
 KNOWN: Final = frozenset(wire.ResponseBody.__struct_fields__) | wire.IGNORED.keys()

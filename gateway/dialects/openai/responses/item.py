@@ -12,13 +12,13 @@ from typing import Any, Final
 
 import msgspec
 
-from gateway import body
 from gateway.dialects.base import MediaRef
 from gateway.dialects.openai.conversation import parse_arguments, parse_part, refer
 from gateway.dialects.openai.responses import wire
 from gateway.dialects.openai.responses.tool import make_label
 from gateway.dialects.openai.wire import ImageUrl
 from gateway.dialects.thought import recall
+from gateway.http import body
 from shared.errors import ServiceError
 from shared.pb import common_pb2 as common
 from shared.pb import text_pb2 as pb

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from gateway import body
 from gateway.dialects.openai.responses import wire
+from gateway.http import body
 from shared.errors import ServiceError
 
 # Each may be a look-up in the store.

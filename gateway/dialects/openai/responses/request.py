@@ -13,7 +13,6 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from gateway import body
 from gateway.dialects.base import MediaRef, Parsed, Policy, Stamp
 from gateway.dialects.conversation import check_piece_count, require_input
 from gateway.dialects.grammar import parse_schema
@@ -35,6 +34,7 @@ from gateway.dialects.sampling import (
     parse_stop,
 )
 from gateway.dialects.unserved import refuse_unserved
+from gateway.http import body
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 

@@ -17,7 +17,7 @@ from gateway.dialects.envelope import FORMS, envelope
 from gateway.dialects.openai.responses import answer
 from gateway.dialects.openai.responses.answer import ANSWER, REASONING, TOOL_CALL
 from gateway.dialects.openai.responses.request import ParsedResponse
-from gateway.fold import Block, Item
+from gateway.generation.fold import Block, Item
 from shared.errors import ServiceError, from_message
 from shared.pb import text_pb2 as pb
 

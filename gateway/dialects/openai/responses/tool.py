@@ -15,9 +15,9 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import orjson
 
-from gateway import body
 from gateway.dialects.conversation import check_tool_count
 from gateway.dialects.openai.responses import wire
+from gateway.http import body
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 

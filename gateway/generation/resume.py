@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from gateway.fold import Item
-from gateway.mailbox import Mailbox
+from gateway.fleet.mailbox import Mailbox
+from gateway.generation.fold import Item
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 

@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from gateway.admission import Admission
-from gateway.presence import Presence, State
-from gateway.replica import Replica
-from gateway.text_client import TextClient
-from gateway.unary_client import UnaryClient
+from gateway.fleet.admission import Admission
+from gateway.fleet.replica import Replica
+from gateway.fleet.text_client import TextClient
+from gateway.fleet.unary_client import UnaryClient
+from gateway.fleet.worker_watch import Presence, State
 from shared.errors import ServiceError
 from shared.fleet import WorkerEntry
 from shared.pb import worker_pb2

@@ -14,12 +14,12 @@ import itertools
 import logging
 from collections.abc import AsyncGenerator, Sequence
 
-from gateway.fold import Item
-from gateway.mailbox import Mailbox
+from gateway.fleet.mailbox import Mailbox
+from gateway.fleet.replica import Replica, Ticket
+from gateway.fleet.worker import TextWorker
+from gateway.generation.fold import Item
+from gateway.generation.resume import History
 from gateway.metrics import Metrics
-from gateway.replica import Replica, Ticket
-from gateway.resume import History
-from gateway.worker import TextWorker
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 

@@ -15,8 +15,8 @@ from typing import Final, TypeVar
 
 import grpc.aio
 
-from gateway.mailbox import Mailbox
-from gateway.presence import Observer, keep_talking
+from gateway.fleet.mailbox import Mailbox
+from gateway.fleet.worker_watch import Observer, keep_talking
 from shared import rpc
 from shared.errors import ServiceError, from_rpc
 from shared.pb import text_pb2 as pb

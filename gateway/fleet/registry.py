@@ -11,10 +11,10 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import Final, NoReturn
 
-from gateway.admission import Admission
-from gateway.replica import Replica
-from gateway.unary_worker import UnaryWorker
-from gateway.worker import TextWorker, Worker
+from gateway.fleet.admission import Admission
+from gateway.fleet.replica import Replica
+from gateway.fleet.unary_worker import UnaryWorker
+from gateway.fleet.worker import TextWorker, Worker
 from shared.errors import ServiceError
 from shared.fleet import WorkerEntry
 

@@ -19,9 +19,9 @@ from gateway.dialects.openai.responses import compaction
 from gateway.dialects.openai.responses.answer import Item
 from gateway.dialects.openai.responses.capsule import expand
 from gateway.dialects.openai.wire import TurnFields
-from gateway.fold import fold
-from gateway.generate import Generator
-from gateway.worker import TextWorker
+from gateway.fleet.worker import TextWorker
+from gateway.generation.fold import fold
+from gateway.generation.generate import Generator
 from shared.errors import ServiceError
 from shared.pb import common_pb2 as common
 from shared.pb import text_pb2 as pb

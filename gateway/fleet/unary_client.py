@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 import grpc.aio
 
-from gateway.presence import Observer, keep_talking
+from gateway.fleet.worker_watch import Observer, keep_talking
 from shared import rpc
 from shared.errors import ServiceError, from_rpc
 from shared.pb import worker_pb2, worker_pb2_grpc

@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from gateway.mailbox import Mailbox
-from gateway.presence import Presence
-from gateway.text_client import TextClient
+from gateway.fleet.mailbox import Mailbox
+from gateway.fleet.text_client import TextClient
+from gateway.fleet.worker_watch import Presence
 from shared.errors import ServiceError
 from shared.pb import common_pb2 as common
 from shared.pb import text_pb2 as pb

@@ -14,7 +14,7 @@ from typing import Final, Protocol, Self
 
 from aiohttp import web
 
-from gateway.stall import deliver, has_room
+from gateway.http.stall import deliver, has_room
 from shared.errors import ServiceError
 
 HEADERS: Final = {

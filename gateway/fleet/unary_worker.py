@@ -13,9 +13,9 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import Any, Final
 
-from gateway.presence import Presence
-from gateway.unary_client import A, Method, Q, StreamMethod, UnaryClient
-from gateway.worker import Worker
+from gateway.fleet.unary_client import A, Method, Q, StreamMethod, UnaryClient
+from gateway.fleet.worker import Worker
+from gateway.fleet.worker_watch import Presence
 from shared.errors import ServiceError, busy
 from shared.fleet import WorkerEntry
 

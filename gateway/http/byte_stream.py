@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
-from gateway.sse import note_stream
-from gateway.stall import deliver
+from gateway.http.sse import note_stream
+from gateway.http.stall import deliver
 from shared.errors import ServiceError
 
 

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from gateway.replica import Replica, Ticket
+from gateway.fleet.replica import Replica, Ticket
 from shared.errors import ServiceError, busy
 from shared.pb import common_pb2 as common
 

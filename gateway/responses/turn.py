@@ -15,7 +15,6 @@ from typing import Any
 import msgspec
 import orjson
 
-from gateway.compaction import Compacted, Compactor, Job, default_keep_tokens
 from gateway.dialects.base import Stamp
 from gateway.dialects.openai.responses import answer, wire
 from gateway.dialects.openai.responses.request import (
@@ -25,10 +24,11 @@ from gateway.dialects.openai.responses.request import (
     make,
 )
 from gateway.dialects.openai.responses.stream import ResponseStream
-from gateway.fold import fold
-from gateway.generate import Generator
+from gateway.fleet.worker import TextWorker
+from gateway.generation.fold import fold
+from gateway.generation.generate import Generator
+from gateway.responses.compaction import Compacted, Compactor, Job, default_keep_tokens
 from gateway.state.archive import Archive, Record
-from gateway.worker import TextWorker
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 from shared.pb import worker_pb2

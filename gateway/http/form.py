@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from aiohttp import BodyPartReader, MultipartReader, StreamReader, http_exceptions, web
 
-from gateway.body import arriving, too_large
+from gateway.http.body import arriving, too_large
 from shared.errors import ServiceError
 
 _MOST_PARTS: Final = 32
