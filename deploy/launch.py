@@ -28,13 +28,13 @@ from honcho.printer import Message, Printer
 from deploy import launchd, preflight, process, resolution, starter
 from deploy.ancestry import HONCHO_ENV, ORIGIN_ENV
 from deploy.archive import StarterError
+from deploy.commands import parse
 from shared import rundir
 from shared.config import add_arguments, add_refusals, plain_switches, refuse_environment
 from shared.declaration import ConfigError
 from shared.fleet import Fleet
 from shared.lifecycle import EXIT_PERMANENT, PermanentError
 from shared.settings import refused
-from workers.text.toolcalls import parse_command
 
 DEFAULT_CONFIG: Final = Path(__file__).resolve().with_name("mlxcel.toml")
 # Where the processes run: `-m` looks for modules in the working folder first, and a user's may
@@ -58,7 +58,7 @@ Other commands:
 # Each gets its own arguments and the path of the default fleet file.
 COMMANDS: Final[Mapping[str, Callable[[Sequence[str], Path], None]]] = {
     "launchd": launchd.main,
-    "parse": lambda arguments, _: parse_command.main(arguments),
+    "parse": lambda arguments, _: parse.main(arguments),
 }
 
 

@@ -16,7 +16,7 @@ from typing import Protocol
 from shared import lifecycle
 from shared.rpc import WorkerServer
 from workers import runtime
-from workers.place import Place
+from workers.bootstrap import Place
 
 log = logging.getLogger(__name__)
 

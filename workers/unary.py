@@ -16,10 +16,10 @@ import grpc.aio
 from shared.errors import ServiceError, abort
 from shared.pb import worker_pb2, worker_pb2_grpc
 from workers import runtime
-from workers.lane import Lane
-from workers.place import Place
+from workers.bootstrap import Place
+from workers.error_boundary import rim
+from workers.model_thread import Lane
 from workers.process import WorkerProcess
-from workers.rim import rim
 
 _HEARTBEAT_S = 1.0
 

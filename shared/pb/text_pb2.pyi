@@ -474,7 +474,7 @@ Global___ToolChoice: _TypeAlias = ToolChoice  # noqa: Y015
 @_typing.final
 class Sampling(_message.Message):
     """Unset fields take the worker's defaults. Rules and order are those of
-    workers/text/sampling.py.
+    workers/text/sampling/sampler.py.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

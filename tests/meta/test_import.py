@@ -17,7 +17,13 @@ ALLOWED = {
     "shared": {"shared"},
     # The formats of tool calls are pure text: one of its commands shows what they read. So are
     # the tables of the dialects, of which it makes a page.
-    "deploy": {"deploy", "shared", "workers.text.toolcalls", "gateway.dialects"},
+    "deploy": {
+        "deploy",
+        "shared",
+        "workers.text.answer",
+        "workers.text.toolcalls",
+        "gateway.dialects",
+    },
 }
 # Models, tokenizers and templates are the workers' business.
 NOT_IN_THE_GATEWAY = {"mlx", "mlx_lm", "transformers", "tokenizers", "jinja2", "numpy"}
@@ -90,7 +96,7 @@ def test_one_kind_of_worker_never_imports_another():
         # Before the environment exists there is the standard library alone.
         ("deploy.bootstrap, deploy.preflight", "deploy"),
         # The launcher reads tool calls where no worker's libraries are installed.
-        ("workers.text.toolcalls.parse_command", "workers"),
+        ("deploy.commands.parse", "workers"),
     ],
 )
 def test_it_runs_on_a_bare_python(modules, package):
@@ -98,4 +104,4 @@ def test_it_runs_on_a_bare_python(modules, package):
     # -S leaves the packages of this environment out.
     loaded = load("-S", "-c", code)
     assert package in loaded
-    assert loaded - set(sys.stdlib_module_names) <= {package, "shared", "__main__"}
+    assert loaded - set(sys.stdlib_module_names) <= {package, "deploy", "shared", "__main__"}

@@ -17,7 +17,7 @@ import pytest
 from mlx_lm.models.cache import make_prompt_cache
 
 from tests.checkpoint import build
-from workers.text.batch import Batch
+from workers.text.engine.batch import Batch
 
 # Around the 32 tokens of the sliding window, and one prompt that has nothing to prefill.
 LENGTHS_TOKENS = (19, 1, 32, 90, 33)

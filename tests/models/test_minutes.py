@@ -9,8 +9,9 @@ from shared.pb import audio_pb2 as pb
 from tests.models.hearing import errors, words_of
 from tests.server import ROOT
 from workers import runtime
-from workers.audio import model, recording
-from workers.audio.transcription import Transcription
+from workers.audio.recognition import model
+from workers.audio.recognition.transcription import Transcription
+from workers.audio.sound import recording
 
 SOUNDS = ROOT / "tests" / "data" / "audio"
 

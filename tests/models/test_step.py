@@ -11,8 +11,8 @@ from shared.settings import TextSettings
 from tests.checkpoint import build
 from tests.unit.text.request import make_sequence
 from workers.text import model as models
-from workers.text.batch import Batch
-from workers.text.filter import SamplingRule
+from workers.text.engine.batch import Batch
+from workers.text.sampling.filter import SamplingRule
 
 LENGTHS_TOKENS = (20, 33, 40, 21)
 

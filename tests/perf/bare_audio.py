@@ -15,7 +15,8 @@ from typing import Any
 from mlx_audio.stt.models.whisper.whisper import MultiHeadAttention
 
 from workers import runtime
-from workers.audio import recording, whisper
+from workers.audio.recognition import whisper
+from workers.audio.sound import recording
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from workers import runtime
-from workers.audio import convolution, kokoro, phoneme, sentence
+from workers.audio.speech import convolution, kokoro, phoneme, sentence
 
 
 def main() -> None:

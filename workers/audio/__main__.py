@@ -9,12 +9,13 @@ from pathlib import Path
 from shared.declaration import ConfigError
 from shared.pb import audio_pb2_grpc
 from shared.settings import AudioSettings
-from workers import place as places
-from workers.audio import ensemble, recording
+from workers import bootstrap as places
+from workers.audio import audio_models
+from workers.audio.recognition.transcription import Transcription
 from workers.audio.service import AudioService
-from workers.audio.transcription import Transcription
-from workers.audio.utterance import Utterance
-from workers.lane import Lane
+from workers.audio.sound import recording
+from workers.audio.speech.utterance import Utterance
+from workers.model_thread import Lane
 from workers.unary import UnaryProcess
 
 _SERVICE = "mlxcel.v1.Audio"
@@ -35,8 +36,8 @@ def check(settings: AudioSettings, folder: Path) -> None:  # noqa: ARG001 - the 
 
 
 async def _serve(place: places.Place) -> int:
-    lane: Lane[ensemble.Ensemble, Transcription | Utterance] = Lane(
-        lambda: ensemble.load(place, process.device), place.settings.queue_depth
+    lane: Lane[audio_models.Ensemble, Transcription | Utterance] = Lane(
+        lambda: audio_models.load(place, process.device), place.settings.queue_depth
     )
     process = UnaryProcess(place, lane, _SERVICE)
     service = AudioService(lane, place.settings.max_duration_s)

@@ -15,14 +15,14 @@ import grpc.aio
 
 from shared.pb import audio_pb2 as pb
 from shared.pb import audio_pb2_grpc
-from workers.audio import recording
-from workers.audio.ensemble import LISTENING, SPEAKING, Ensemble
-from workers.audio.model import WhisperModel
-from workers.audio.speech import speak
-from workers.audio.transcription import Transcription
-from workers.audio.utterance import Utterance
-from workers.lane import Lane
-from workers.rim import rim, stream_rim
+from workers.audio.audio_models import LISTENING, SPEAKING, Ensemble
+from workers.audio.recognition.model import WhisperModel
+from workers.audio.recognition.transcription import Transcription
+from workers.audio.sound import recording
+from workers.audio.speech.synthesis import speak
+from workers.audio.speech.utterance import Utterance
+from workers.error_boundary import rim, stream_rim
+from workers.model_thread import Lane
 from workers.unary import time_left_s
 
 Context = grpc.aio.ServicerContext

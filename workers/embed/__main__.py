@@ -15,11 +15,11 @@ from shared.declaration import ConfigError
 from shared.pb import embed_pb2_grpc
 from shared.settings import EmbedSettings, RerankSettings
 from shared.settings.encoder import RANK
-from workers import place as places
+from workers import bootstrap as places
 from workers.embed import model
 from workers.embed.batcher import Work
 from workers.embed.service import EmbedService
-from workers.lane import Lane
+from workers.model_thread import Lane
 from workers.unary import UnaryProcess
 
 _SERVICE = "mlxcel.v1.Embed"

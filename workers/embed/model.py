@@ -16,13 +16,13 @@ from shared.lifecycle import PermanentError
 from shared.pb import worker_pb2
 from shared.settings import EmbedSettings
 from workers import hub
+from workers.bootstrap import Place
 from workers.embed import checkpoint as checkpoints
-from workers.embed import parts as loading
+from workers.embed import loading
 from workers.embed.batcher import Limits, Work, bucket, pick
-from workers.embed.parts import Parts, Settings
+from workers.embed.loading import Parts, Settings
 from workers.embed.pooling import Vectors
 from workers.embed.row import Row
-from workers.place import Place
 from workers.runtime import Device
 
 log = logging.getLogger(__name__)

@@ -24,8 +24,8 @@ from workers.embed.batcher import Work
 from workers.embed.instruction import write_instruction
 from workers.embed.model import EncoderModel
 from workers.embed.row import Row
-from workers.lane import Lane
-from workers.rim import rim
+from workers.error_boundary import rim
+from workers.model_thread import Lane
 from workers.unary import time_left_s
 
 Context = grpc.aio.ServicerContext

@@ -16,21 +16,21 @@ from shared import lifecycle
 from shared.declaration import ConfigError
 from shared.pb import text_pb2_grpc
 from shared.settings import TextSettings
+from workers import bootstrap as places
 from workers import hub
-from workers import place as places
 from workers.process import WorkerProcess
 from workers.text import model as models
-from workers.text.engine import Engine, Parts
-from workers.text.footprint import plan_budget
-from workers.text.loop import default_rule
-from workers.text.prefix_cache import PrefixCache, PrefixLimits
-from workers.text.prefix_store import PrefixStore, model_digest
+from workers.text.cache.footprint import plan_budget
+from workers.text.cache.prefix_cache import PrefixCache, PrefixLimits
+from workers.text.cache.prefix_store import PrefixStore, model_digest
+from workers.text.engine.active_requests import Frames
+from workers.text.engine.loop import Engine, Parts
+from workers.text.engine.reuse import Reuse
+from workers.text.engine.scheduler import MemoryPlan, Scheduler
+from workers.text.prompt.template_setting import read_template
 from workers.text.ready import make_ready
-from workers.text.reuse import Reuse
-from workers.text.roster import Frames
-from workers.text.scheduler import MemoryPlan, Scheduler
+from workers.text.sampling.repetition import default_rule
 from workers.text.service import TextService
-from workers.text.template_setting import read_template
 
 log = logging.getLogger("worker")
 

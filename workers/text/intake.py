@@ -8,13 +8,13 @@ from __future__ import annotations
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 from shared.settings import TextSettings
-from workers.text.answer import AnswerMaker
-from workers.text.loop import LoopRule, default_rule
+from workers.text.answer.shape import AnswerMaker
+from workers.text.engine.sequence import Sequence
 from workers.text.model import TextModel
-from workers.text.penalty import PenaltyRule
-from workers.text.preference import default_sampling, penalty_rule, sampling_rule, settle
-from workers.text.prompt import Prompter
-from workers.text.sequence import Sequence
+from workers.text.prompt.prompter import Prompter
+from workers.text.sampling.defaults import default_sampling, penalty_rule, sampling_rule, settle
+from workers.text.sampling.penalty import PenaltyRule
+from workers.text.sampling.repetition import LoopRule, default_rule
 
 _MAX_STOP_STRINGS = 256
 _MAX_STOP_CHARACTERS = 4096

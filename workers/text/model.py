@@ -25,7 +25,7 @@ from mlx_lm.utils import load_model, load_tokenizer
 from shared.lifecycle import PermanentError
 from shared.settings import TextSettings
 from workers import runtime
-from workers.text.footprint import Footprint, measure
+from workers.text.cache.footprint import Footprint, measure
 from workers.text.vocabulary import Vocabulary
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ import time
 from shared.pb import text_pb2 as pb
 from shared.pb import worker_pb2
 from workers import runtime
-from workers.text.engine import Engine
+from workers.text.engine.loop import Engine
 from workers.text.ready import Ready
 
 HEARTBEAT_S = 1.0

@@ -16,13 +16,13 @@ from mlx_lm.utils import get_total_parameters
 
 from shared.pb import worker_pb2
 from shared.settings import TextSettings
-from workers.text.engine import Parts
+from workers.text.cache.prefix_cache import PrefixCache
+from workers.text.engine.loop import Parts
 from workers.text.intake import Intake
 from workers.text.model import TextModel
-from workers.text.preference import describe_defaults
-from workers.text.prefix_cache import PrefixCache
-from workers.text.prompt import Prompter
-from workers.text.template_setting import read_template
+from workers.text.prompt.prompter import Prompter
+from workers.text.prompt.template_setting import read_template
+from workers.text.sampling.defaults import describe_defaults
 
 log = logging.getLogger(__name__)
 

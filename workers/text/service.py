@@ -17,14 +17,14 @@ import grpc.aio
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 from shared.pb import text_pb2_grpc, worker_pb2
-from workers.rim import rim
-from workers.text.command import Call, Cancel, Submit
-from workers.text.engine import Engine
-from workers.text.outbox import Outbox
-from workers.text.prompt import Prompter
+from workers.error_boundary import rim
+from workers.text.engine.command import Call, Cancel, Submit
+from workers.text.engine.loop import Engine
+from workers.text.engine.outbox import Outbox
+from workers.text.engine.sequence import Sequence
+from workers.text.prompt.prompter import Prompter
 from workers.text.pulse import HEARTBEAT_S, Pulse, read_heartbeat
 from workers.text.ready import Ready
-from workers.text.sequence import Sequence
 
 log = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from shared.fleet import WorkerEntry
 from shared.settings import WORKER_SETTINGS
 from tests import encoder_checkpoint
 from workers import runtime
+from workers.bootstrap import Place
 from workers.embed import model as models
-from workers.place import Place
 
 # The same examples at every run, and no limit on time: the machine may be busy.
 settings.register_profile("embed", derandomize=True, deadline=None)

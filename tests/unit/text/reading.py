@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workers.text.filter import SamplingRule
+from workers.text.sampling.filter import SamplingRule
 
 
 @dataclass

@@ -10,13 +10,13 @@ from typing import Any
 
 from shared.pb import common_pb2
 from shared.pb import text_pb2 as pb
-from workers.text.filter import SamplingRule
-from workers.text.footprint import Footprint
-from workers.text.loop import LoopRule
+from workers.text.answer.output import Output, Style
+from workers.text.cache.footprint import Footprint
+from workers.text.engine.sequence import Sequence
 from workers.text.model import TextModel
-from workers.text.output import Output, Style
-from workers.text.penalty import PenaltyRule
-from workers.text.sequence import Sequence
+from workers.text.sampling.filter import SamplingRule
+from workers.text.sampling.penalty import PenaltyRule
+from workers.text.sampling.repetition import LoopRule
 from workers.text.vocabulary import Vocabulary
 
 HIGH, NORMAL, LOW = (

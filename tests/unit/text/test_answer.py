@@ -15,7 +15,7 @@ from tests.unit.text import tiny_tokenizer
 from tests.unit.text.request import make_model
 from tests.unit.text.tiny_tokenizer import to_ids
 from workers.text.intake import Intake
-from workers.text.prompt import Prompter
+from workers.text.prompt.prompter import Prompter
 
 EOS = 2
 # Control tokens of GPT-OSS, and a tag that is one token, as Qwen3 has it.

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.text.channel import TAGS, ChannelSplitter
-from workers.text.reasoning import Answer, Thought
+from workers.text.answer.channel import TAGS, ChannelSplitter
+from workers.text.answer.reasoning import Answer, Thought
 
 START = "<|start|>assistant"
 THOUGHT = "<|channel|>analysis<|message|>Hm, <b>.<|end|>"

@@ -8,8 +8,8 @@ import json
 import pytest
 from llguidance import LLMatcher, LLTokenizer
 
-from workers.text.exactness import JSON_STYLE, InexactError, make_exact
-from workers.text.grammar import compiles
+from workers.text.answer.exactness import JSON_STYLE, InexactError, make_exact
+from workers.text.answer.grammar import compiles
 
 OPEN = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 CAT, DOG = (

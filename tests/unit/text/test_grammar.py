@@ -13,12 +13,12 @@ from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 from tests.checkpoint import starter_folder
 from tests.unit.text import tiny_tokenizer
-from workers.text.grammar import GrammarCompiler, constrain, guide_logits
-from workers.text.guide import UNLIMITED, Guide
-from workers.text.reasoning import NoSplitter, Tags, TagSplitter
-from workers.text.toolcalls.forcing import force
-from workers.text.toolcalls.hermes import FORMAT as HERMES
-from workers.text.toolcalls.mistral_nemo import FORMAT as NEMO
+from workers.text.answer.forcing import force
+from workers.text.answer.grammar import GrammarCompiler, constrain, guide_logits
+from workers.text.answer.guide import UNLIMITED, Guide
+from workers.text.answer.reasoning import NoSplitter, Tags, TagSplitter
+from workers.text.toolcalls.formats.hermes import FORMAT as HERMES
+from workers.text.toolcalls.formats.mistral_nemo import FORMAT as NEMO
 
 VOCAB, EOS = 49152, 2
 SECRET = "do-not-repeat-me"

@@ -8,7 +8,7 @@ from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 from tests.unit.text import tiny_tokenizer
 from tests.unit.text.tiny_tokenizer import to_ids
-from workers.text.infill import Infill
+from workers.text.prompt.infill import Infill
 
 BOS = 1
 NEEDED = ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"]

@@ -13,13 +13,13 @@ from shared.settings import TextSettings
 from tests.unit.text import tiny_tokenizer
 from tests.unit.text.request import BYTES_PER_TOKEN, make_model
 from tests.unit.text.tiny_tokenizer import to_ids
-from workers.text.filter import SamplingRule
-from workers.text.footprint import GROWTH_TOKENS
+from workers.text.cache.footprint import GROWTH_TOKENS
 from workers.text.intake import Intake
-from workers.text.loop import LoopRule
-from workers.text.penalty import PenaltyRule
-from workers.text.preference import describe_defaults
-from workers.text.prompt import Prompter
+from workers.text.prompt.prompter import Prompter
+from workers.text.sampling.defaults import describe_defaults
+from workers.text.sampling.filter import SamplingRule
+from workers.text.sampling.penalty import PenaltyRule
+from workers.text.sampling.repetition import LoopRule
 
 TEMPLATE = "{% for m in messages %}{{ m.content }}{% endfor %}"
 PIECES = [b"a\nb", b": ", b'."', b"**", b"word"]

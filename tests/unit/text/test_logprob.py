@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.text.logprob import Logprob
+from workers.text.sampling.logprob import Logprob
 
 
 def log_softmax(logits):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.text.loop import LoopRule, default_rule, parse_loop_rule
+from workers.text.sampling.repetition import LoopRule, default_rule, parse_loop_rule
 
 
 def is_loop(ids, rule):

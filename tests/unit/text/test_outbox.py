@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from shared.pb import text_pb2 as pb
-from workers.text.outbox import MAX_WAITING_BYTES, Outbox
+from workers.text.engine.outbox import MAX_WAITING_BYTES, Outbox
 
 SOON_S = 5.0
 

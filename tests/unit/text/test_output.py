@@ -10,7 +10,7 @@ from shared.pb import text_pb2 as pb
 from tests.unit.text import tiny_tokenizer
 from tests.unit.text.reading import cut_at_stop
 from tests.unit.text.tiny_tokenizer import to_ids
-from workers.text.output import Output, Style
+from workers.text.answer.output import Output, Style
 from workers.text.vocabulary import Vocabulary
 
 # Characters of one to four bytes; families, flags and skin tones are several characters joined.

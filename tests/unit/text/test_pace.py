@@ -5,7 +5,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.text.pace import Pace
+from workers.text.engine.pace import Pace
 
 
 def taught(sizes, base_s, token_s, noise=0.0):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.text.penalty import PenaltyRule, apply, dry_penalties
+from workers.text.sampling.penalty import PenaltyRule, apply, dry_penalties
 
 SIZE = 13
 INF = float("inf")

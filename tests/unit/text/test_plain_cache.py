@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlx_lm.models.cache import BatchKVCache, KVCache
 
-from workers.text import plain_cache
+from workers.text.cache import plain_cache
 
 HEADS, KEY_SIZE, VALUE_SIZE = 2, 4, 3
 LENGTHS = st.lists(st.integers(1, 300), min_size=1, max_size=4)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mlx_lm.models.cache import KVCache, RotatingKVCache
 
-from workers.text.prefix_cache import PrefixCache, PrefixLimits
+from workers.text.cache.prefix_cache import PrefixCache, PrefixLimits
 
 NAME = b"one model, one user"
 _WINDOW = 8

@@ -10,8 +10,8 @@ import pytest
 from shared.rundir import Lock
 from tests.unit.text.test_prefix_cache import NAME, Clock, add, ids_of, row
 from tests.wait import wait_for
-from workers.text.prefix_cache import PrefixCache, PrefixLimits
-from workers.text.prefix_store import PrefixStore
+from workers.text.cache.prefix_cache import PrefixCache, PrefixLimits
+from workers.text.cache.prefix_store import PrefixStore
 
 _LIMITS = PrefixLimits(capacity_bytes=1 << 20, max_entries=10, ttl_s=60.0, min_tokens=2)
 _IDS = [1, 2, 3, 4, 5]

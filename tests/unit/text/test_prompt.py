@@ -11,7 +11,7 @@ from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 from tests.unit.text import tiny_tokenizer
 from tests.unit.text.tiny_tokenizer import to_ids
-from workers.text.prompt import Prompter
+from workers.text.prompt.prompter import Prompter
 
 BOS_ID = 1
 CHAT = (

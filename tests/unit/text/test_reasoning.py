@@ -9,8 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.pb import text_pb2 as pb
-from workers.text.conversation import Habits, rendered_messages, rendered_tools
-from workers.text.reasoning import Answer, Tags, TagSplitter, Thought, ends_thinking, find_tags
+from workers.text.answer.reasoning import (
+    Answer,
+    Tags,
+    TagSplitter,
+    Thought,
+    ends_thinking,
+    find_tags,
+)
+from workers.text.prompt.conversation import Habits, rendered_messages, rendered_tools
 
 TAGS = Tags("<think>", "</think>")
 

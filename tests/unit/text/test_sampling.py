@@ -15,8 +15,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.text import reading
-from workers.text.filter import MAX_CANDIDATES, SamplingRule
-from workers.text.sampling import (
+from workers.text.sampling.filter import MAX_CANDIDATES, SamplingRule
+from workers.text.sampling.sampler import (
     DRAW_TOKEN,
     DRAW_XTC,
     Sampler,

@@ -12,7 +12,7 @@ from tests.unit.text import tiny_tokenizer
 from tests.unit.text.reading import cut_at_stop
 from tests.unit.text.request import make_sequence
 from tests.unit.text.tiny_tokenizer import to_ids
-from workers.text.loop import LoopRule
+from workers.text.sampling.repetition import LoopRule
 from workers.text.vocabulary import Vocabulary
 
 PIECES = [b"a\xed", b"\x95\x9c", "국어".encode(), b"ST", b"OP", b"\n\n", b"\xf0\x9f\x98"]

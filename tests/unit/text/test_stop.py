@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.text.reading import cut_at_stop
-from workers.text.stop import StopMatcher
+from workers.text.answer.stop import StopMatcher
 
 
 def feed_all(pieces, strings):

@@ -13,16 +13,16 @@ from dataclasses import dataclass
 
 import pytest
 
+from deploy.commands.parse import fold
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 from tests.checkpoint import ROOT
 from tests.unit.text import tiny_tokenizer
-from workers.text.channel import ChannelSplitter
-from workers.text.prompt import Prompter
-from workers.text.reasoning import Answer, NoSplitter, TagSplitter, Thought, ends_thinking
-from workers.text.toolcalls import detect
+from workers.text.answer.channel import ChannelSplitter
+from workers.text.answer.reasoning import Answer, NoSplitter, TagSplitter, Thought, ends_thinking
+from workers.text.prompt.prompter import Prompter
 from workers.text.toolcalls.call_stream import CallStream
-from workers.text.toolcalls.parse_command import fold
+from workers.text.toolcalls.detection import detect
 
 FOLDER = ROOT / "tests" / "data" / "templates"
 PARAMETERS = {

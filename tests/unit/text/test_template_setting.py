@@ -8,7 +8,7 @@ import pytest
 
 from shared.declaration import ConfigError
 from shared.settings import TextSettings
-from workers.text.template_setting import read_template
+from workers.text.prompt.template_setting import read_template
 
 
 def read(folder, **settings):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from workers.text.toolcalls import FORMATS
+from workers.text.toolcalls.detection import FORMATS
 
 # Marks of every format, and what JSON, Python and XML give a meaning.
 FRAGMENTS = sorted(

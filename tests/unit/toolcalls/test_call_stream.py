@@ -9,7 +9,7 @@ import pytest
 from tests.unit.toolcalls.reading import cut
 from workers.text.toolcalls.call_stream import CallStart, CallStream, call_id
 from workers.text.toolcalls.format import Arguments, End, Text
-from workers.text.toolcalls.hermes import FORMAT
+from workers.text.toolcalls.formats.hermes import FORMAT
 
 TOOLS = {"f": {}, "g": {}}
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from workers.text.toolcalls.conversion import convert, convert_all, is_text
-from workers.text.toolcalls.literal import read_literal, read_object
+from workers.text.toolcalls.reader.literal import read_literal, read_object
 
 LOOP = {"anyOf": [{"$ref": "#/$defs/Loop"}, {"$ref": "#/$defs/Loop"}, {"type": "array"}]}
 PARAMETERS = {

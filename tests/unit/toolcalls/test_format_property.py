@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.unit.toolcalls.reading import calls, content, cut, read, watch
 from tests.unit.toolcalls.sample import answers, damages, soups
 from tests.unit.toolcalls.writer import WRITERS
-from workers.text.toolcalls import FORMATS
+from workers.text.toolcalls.detection import FORMATS
 
 # In these, text to the user stands in messages of its own, whose headers are markup.
 FRAMED = ("functionary32", "harmony")

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.toolcalls.reading import content, parse_at_every_cut, read, watch
 from workers.text.toolcalls.format import Arguments, Call, End, Start, Text
-from workers.text.toolcalls.hermes import FORMAT
+from workers.text.toolcalls.formats.hermes import FORMAT
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 

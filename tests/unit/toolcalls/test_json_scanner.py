@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.text.toolcalls.json_scanner import StringDecoder, read_string, read_value
-from workers.text.toolcalls.source import Source
+from workers.text.toolcalls.reader.json_scanner import StringDecoder, read_string, read_value
+from workers.text.toolcalls.reader.source import Source
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

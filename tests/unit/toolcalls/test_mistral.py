@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.toolcalls.reading import parse_at_every_cut, watch
-from workers.text.toolcalls import mistral, mistral_nemo
 from workers.text.toolcalls.format import Arguments, End, Start
+from workers.text.toolcalls.formats import mistral, mistral_nemo
 
 F, G = ("f", "{}"), ("g", "{}")
 BOTH = [mistral.FORMAT, mistral_nemo.FORMAT]

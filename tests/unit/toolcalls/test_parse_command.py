@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from workers.text.toolcalls.parse_command import main
+from deploy.commands.parse import main
 
 ROOT = Path(__file__).resolve().parents[3]
 CALL = '<tool_call>\n{"name": "f", "arguments": {"a": "é"}}\n</tool_call>'

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.toolcalls.reading import calls, parse_at_every_cut, watch
 from workers.text.toolcalls.format import Arguments, Start
-from workers.text.toolcalls.qwen3_coder import FORMAT
+from workers.text.toolcalls.formats.qwen3_coder import FORMAT
 
 TOOLS = {
     "f": {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.toolcalls.writer import WRITERS
-from workers.text.toolcalls import FORMATS, detect, find
+from workers.text.toolcalls.detection import FORMATS, detect, find
 
 # What tells each family's published template, with what might mislead beside it.
 TEMPLATES = {

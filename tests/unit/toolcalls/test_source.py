@@ -8,8 +8,8 @@ from statistics import median
 
 import pytest
 
-from workers.text.toolcalls import FORMATS
-from workers.text.toolcalls.source import partial_length
+from workers.text.toolcalls.detection import FORMATS
+from workers.text.toolcalls.reader.source import partial_length
 
 JSON_LIKE = '{"name": "f", "arguments": {"text": "'
 SIZE = 40_000

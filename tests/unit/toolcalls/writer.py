@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from tests.unit.toolcalls.sample import Answer
-from workers.text import toolcalls
+from workers.text.toolcalls import detection
 
 EVERYWHERE = ("before", "between", "after")
 
@@ -45,7 +45,7 @@ class Writer:
 
     @cached_property
     def form(self):
-        return toolcalls.find(self.label.partition("/")[0])
+        return detection.find(self.label.partition("/")[0])
 
     @property
     def avoided(self):

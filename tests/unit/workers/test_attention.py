@@ -6,7 +6,7 @@ import mlx.core as mx
 import pytest
 from mlx_audio.stt.models.whisper.whisper import MultiHeadAttention
 
-from workers.audio.attention import CrossAttention
+from workers.audio.recognition.attention import CrossAttention
 
 
 @pytest.mark.parametrize("rows", [1, 3])

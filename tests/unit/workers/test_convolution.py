@@ -5,7 +5,7 @@ from __future__ import annotations
 import mlx.core as mx
 import pytest
 
-from workers.audio import convolution
+from workers.audio.speech import convolution
 
 
 def draw(*shape):

@@ -13,7 +13,7 @@ from shared.pb import common_pb2 as common
 from shared.pb import worker_pb2
 from tests.wait import until
 from workers.job import Job
-from workers.lane import Lane
+from workers.model_thread import Lane
 
 LOW, NORMAL, HIGH = common.PRIORITY_LOW, common.PRIORITY_NORMAL, common.PRIORITY_HIGH
 

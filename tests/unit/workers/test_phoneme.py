@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from tests.wait import until
-from workers.audio import phoneme
+from workers.audio.speech import phoneme
 
 
 @pytest.mark.parametrize(

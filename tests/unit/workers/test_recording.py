@@ -13,7 +13,7 @@ import pytest
 
 from shared.errors import ServiceError
 from tests.wait import until
-from workers.audio import recording
+from workers.audio.sound import recording
 
 SPEECH = Path(__file__).parents[2] / "data" / "audio" / "bicycle.flac"
 

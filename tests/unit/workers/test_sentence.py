@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.audio import sentence
+from workers.audio.speech import sentence
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from shared.errors import ServiceError
 from tests.server import none_lives
 from tests.wait import wait_for
-from workers.audio import sound
+from workers.audio.sound import encoding
 
 RATE_HZ = 24_000
 MAGIC = {
@@ -30,7 +30,7 @@ MAGIC = {
 
 def tone(seconds=0.5):
     samples = np.sin(np.arange(int(seconds * RATE_HZ)) * 2 * np.pi * 440 / RATE_HZ) / 2
-    return sound.pack(samples.astype(np.float32))
+    return encoding.pack(samples.astype(np.float32))
 
 
 async def tones(count, failure=None):
@@ -52,9 +52,9 @@ def encoders():
     return [child for child in psutil.Process().children() if child.name() == "ffmpeg"]
 
 
-@pytest.mark.parametrize("form", sound.FORMATS)
+@pytest.mark.parametrize("form", encoding.FORMATS)
 async def test_every_format_is_what_it_says_and_loses_nothing(form):
-    data = b"".join([p async for p in sound.encode(tones(3), form, RATE_HZ, whole=False)])
+    data = b"".join([p async for p in encoding.encode(tones(3), form, RATE_HZ, whole=False)])
     assert data.startswith(MAGIC[form])
     samples = decode(data, form)
     # Coders of whole frames add up to two of them.
@@ -62,7 +62,7 @@ async def test_every_format_is_what_it_says_and_loses_nothing(form):
     assert abs(np.sqrt(np.mean(samples**2)) - 0.354) < 0.03
 
 
-@pytest.mark.parametrize("form", sound.FORMATS)
+@pytest.mark.parametrize("form", encoding.FORMATS)
 async def test_sound_comes_before_the_speech_has_ended(form):
     more = asyncio.Event()
 
@@ -72,7 +72,7 @@ async def test_sound_comes_before_the_speech_has_ended(form):
         await more.wait()
         yield tone()
 
-    stream = sound.encode(slow(), form, RATE_HZ, whole=False)
+    stream = encoding.encode(slow(), form, RATE_HZ, whole=False)
     async with asyncio.timeout(20):
         assert await anext(stream)
         more.set()
@@ -80,7 +80,7 @@ async def test_sound_comes_before_the_speech_has_ended(form):
 
 
 async def test_a_whole_wave_file_says_how_long_it_is():
-    (data,) = [data async for data in sound.encode(tones(2), "wav", RATE_HZ, whole=True)]
+    (data,) = [data async for data in encoding.encode(tones(2), "wav", RATE_HZ, whole=True)]
     with wave.open(io.BytesIO(data)) as file:
         assert (file.getnchannels(), file.getsampwidth(), file.getframerate()) == (1, 2, RATE_HZ)
         assert file.getnframes() == RATE_HZ
@@ -92,13 +92,13 @@ async def test_a_whole_wave_file_says_how_long_it_is():
 async def test_what_fails_before_there_is_sound_yields_nothing(form):
     failure = ServiceError("internal", "nothing")
     with pytest.raises(ServiceError, match="nothing"):
-        await anext(sound.encode(tones(0, failure), form, RATE_HZ, whole=False))
+        await anext(encoding.encode(tones(0, failure), form, RATE_HZ, whole=False))
     assert not encoders()
 
 
 @pytest.mark.parametrize("form", ["pcm", "mp3"])
 async def test_what_fails_later_fails_the_file(form):
-    stream = sound.encode(tones(2, ServiceError("timeout", "late")), form, RATE_HZ, whole=False)
+    stream = encoding.encode(tones(2, ServiceError("timeout", "late")), form, RATE_HZ, whole=False)
     with pytest.raises(ServiceError, match="late"):
         assert [data async for data in stream]
     assert not encoders()
@@ -115,7 +115,7 @@ async def test_a_file_that_nobody_wants_any_more_leaves_no_encoder():
         finally:
             is_closed.set()
 
-    stream = sound.encode(endless(), "flac", RATE_HZ, whole=False)
+    stream = encoding.encode(endless(), "flac", RATE_HZ, whole=False)
     assert await anext(stream)
     assert encoders()
     await stream.aclose()
@@ -129,7 +129,7 @@ async def test_an_encoder_that_dies_fails_the_file():
             yield tone()
             await asyncio.sleep(0.01)
 
-    stream = sound.encode(until_killed(), "mp3", RATE_HZ, whole=False)
+    stream = encoding.encode(until_killed(), "mp3", RATE_HZ, whole=False)
     assert await anext(stream)
     for encoder in encoders():
         encoder.kill()
@@ -139,12 +139,12 @@ async def test_an_encoder_that_dies_fails_the_file():
 
 _ENDLESS = """
 import asyncio, psutil
-from workers.audio import sound
+from workers.audio.sound import encoding
 async def tones():
     while True:
         yield bytes(48_000)
 async def main():
-    async for _ in sound.encode(tones(), "mp3", 24_000, whole=False):
+    async for _ in encoding.encode(tones(), "mp3", 24_000, whole=False):
         print(psutil.Process().children()[0].pid, flush=True)
 asyncio.run(main())
 """
@@ -160,5 +160,5 @@ def test_a_killed_worker_leaves_no_encoder():
 
 def test_what_is_no_number_is_silence_and_what_is_too_loud_is_cut():
     samples = np.array([np.nan, np.inf, -np.inf, 2, -2, 0.5], np.float32)
-    packed = np.frombuffer(sound.pack(samples), "<i2")
+    packed = np.frombuffer(encoding.pack(samples), "<i2")
     assert list(packed) == [0, 32767, -32767, 32767, -32767, 16384]

@@ -18,12 +18,12 @@ from shared.pb import audio_pb2_grpc, worker_pb2
 from shared.pb import common_pb2 as common
 from shared.rpc import WorkerServer, open_channel
 from tests.wait import until
-from workers.audio.ensemble import Ensemble
-from workers.audio.kokoro import Kokoro
+from workers.audio.audio_models import Ensemble
 from workers.audio.service import AudioService
-from workers.audio.sound import pack, wave_header
-from workers.audio.utterance import Utterance
-from workers.lane import Lane
+from workers.audio.sound.encoding import pack, wave_header
+from workers.audio.speech.kokoro import Kokoro
+from workers.audio.speech.utterance import Utterance
+from workers.model_thread import Lane
 
 RATE_HZ = 24_000
 # Three pieces, each more than a word.

@@ -10,9 +10,9 @@ import pytest
 from shared.errors import ServiceError
 from shared.pb import audio_pb2 as pb
 from shared.pb import common_pb2 as common
-from workers.audio.model import WhisperModel
-from workers.audio.transcription import Transcription, order
-from workers.audio.window import RATE_HZ
+from workers.audio.recognition.model import WhisperModel
+from workers.audio.recognition.transcription import Transcription, order
+from workers.audio.recognition.window import RATE_HZ
 
 
 def recording(seconds, **fields):

@@ -16,7 +16,7 @@ from mlx_audio.stt.models.whisper.decoding import DecodingOptions
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from shared.lifecycle import PermanentError
-from workers.audio import whisper
+from workers.audio.recognition import whisper
 
 WIDTH, HEADS, MELS, FRAMES, CONTEXT = 64, 2, 80, 1500, 32
 SPECIAL = [

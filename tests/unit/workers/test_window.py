@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from workers.audio import window
-from workers.audio.window import RATE_HZ, Piece
+from workers.audio.recognition import window
+from workers.audio.recognition.window import RATE_HZ, Piece
 
 # Where a made-up vocabulary's tokens of time begin.
 TIME = 1000

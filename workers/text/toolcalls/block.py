@@ -14,9 +14,9 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 
 from workers.text.toolcalls.format import Call
-from workers.text.toolcalls.json_scanner import read_value
-from workers.text.toolcalls.literal import read_object
-from workers.text.toolcalls.source import Reading, Source
+from workers.text.toolcalls.reader.json_scanner import read_value
+from workers.text.toolcalls.reader.literal import read_object
+from workers.text.toolcalls.reader.source import Reading, Source
 from workers.text.toolcalls.stream import StreamParser
 
 # What a function's name may be made of where no tag or line encloses it.

@@ -8,8 +8,13 @@ all, gives `{}`. Where the object breaks off behind them, the rest is left to be
 
 from __future__ import annotations
 
-from workers.text.toolcalls.json_scanner import StringDecoder, read_string, read_text, read_value
-from workers.text.toolcalls.source import Reading, Source
+from workers.text.toolcalls.reader.json_scanner import (
+    StringDecoder,
+    read_string,
+    read_text,
+    read_value,
+)
+from workers.text.toolcalls.reader.source import Reading, Source
 from workers.text.toolcalls.stream import Pieces
 
 _ARGUMENTS = ("arguments", "parameters")

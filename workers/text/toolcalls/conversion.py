@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from workers.text.toolcalls.format import to_json
-from workers.text.toolcalls.literal import Literal, object_of, read_literal
+from workers.text.toolcalls.reader.literal import Literal, object_of, read_literal
 from workers.text.toolcalls.schema import Schema
 
 

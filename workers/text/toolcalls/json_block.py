@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from workers.text.toolcalls.call_object import CallObject
-from workers.text.toolcalls.source import Reading
+from workers.text.toolcalls.reader.source import Reading
 from workers.text.toolcalls.stream import StreamParser
 
 _SEPARATORS = re.compile(r"[ \t\r\n,;]+")

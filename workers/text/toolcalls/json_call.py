@@ -7,8 +7,8 @@ never raises.
 from __future__ import annotations
 
 from workers.text.toolcalls.format import Call
-from workers.text.toolcalls.json_scanner import decode
-from workers.text.toolcalls.literal import read_literal, split_array, split_object
+from workers.text.toolcalls.reader.json_scanner import decode
+from workers.text.toolcalls.reader.literal import read_literal, split_array, split_object
 
 
 def calls_of(text: str, name_key: str, arguments_key: str) -> list[Call] | None:

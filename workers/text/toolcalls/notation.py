@@ -13,14 +13,9 @@ from collections.abc import Sequence
 
 from workers.text.toolcalls.conversion import convert_value
 from workers.text.toolcalls.format import Call, Tools, to_json
-from workers.text.toolcalls.literal import (
-    MalformedError,
-    Reader,
-    array_of,
-    object_of,
-)
-from workers.text.toolcalls.quote import backslash_quote, verbatim_quote
 from workers.text.toolcalls.quoted_block import QuotedBlockParser
+from workers.text.toolcalls.reader.literal import MalformedError, Reader, array_of, object_of
+from workers.text.toolcalls.reader.quote import backslash_quote, verbatim_quote
 from workers.text.toolcalls.schema import Schema
 
 _NAME = re.compile(r"[\w.-]+")

@@ -25,7 +25,7 @@ from workers.text.toolcalls.block import (
 from workers.text.toolcalls.conversion import convert_all
 from workers.text.toolcalls.format import Call, Tools
 from workers.text.toolcalls.json_call import calls_of
-from workers.text.toolcalls.source import Reading
+from workers.text.toolcalls.reader.source import Reading
 
 
 class PairBlockParser(BlockParser):

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 
 from workers.text.toolcalls.format import Call
-from workers.text.toolcalls.source import Reading
+from workers.text.toolcalls.reader.source import Reading
 from workers.text.toolcalls.stream import StreamParser
 
 _ESCAPE = "\\"

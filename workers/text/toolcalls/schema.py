@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
-from workers.text.toolcalls.literal import kind_of
+from workers.text.toolcalls.reader.literal import kind_of
 
 # Not JSON Schema's words, but met in the wild.
 _ALIASES = {

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from workers.text.toolcalls.format import Arguments, Call, End, Piece, Start, Text
-from workers.text.toolcalls.source import Reading, Source
+from workers.text.toolcalls.reader.source import Reading, Source
 
 
 class Pieces:

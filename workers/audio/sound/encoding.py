@@ -1,0 +1,152 @@
+"""Speech in the format that a client asks for, as it comes.
+
+Owns the wave header and the process of ffmpeg that encodes everything else. Runs on the event
+loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+import ffmpeg
+import numpy as np
+import numpy.typing as npt
+
+from shared.errors import ServiceError
+from workers.audio.sound import program
+
+Samples = npt.NDArray[np.float32]
+
+_SAMPLE_BYTES = 2
+# What a header says of a length that nobody knows yet.
+_UNKNOWN_BYTES = 0xFFFFFFFF
+_HEADER_BYTES = 44
+_READ_BYTES = 64 * 1024
+# Format → what ffmpeg is told. Short pages, as the first byte is waited for; no table at the
+# beginning that is filled in at the end.
+_ENCODINGS: dict[str, dict[str, object]] = {
+    "mp3": {
+        "format": "mp3",
+        "acodec": "libmp3lame",
+        "audio_bitrate": "64k",
+        "write_xing": 0,
+        "id3v2_version": 0,
+    },
+    "opus": {
+        "format": "ogg",
+        "acodec": "libopus",
+        "audio_bitrate": "48k",
+        "page_duration": 200_000,
+    },
+    "aac": {"format": "adts", "acodec": "aac", "audio_bitrate": "96k"},
+    "flac": {"format": "flac", "acodec": "flac"},
+}
+FORMATS = ("wav", "pcm", *_ENCODINGS)
+
+
+def pack(samples: Samples) -> bytes:
+    """Return samples as little-endian 16-bit numbers; what is no number is silence."""
+    clean = np.clip(np.nan_to_num(samples, nan=0.0, posinf=1.0, neginf=-1.0), -1, 1)
+    return np.round(clean * 32767).astype("<i2").tobytes()
+
+
+def wave_header(rate_hz: int, size_bytes: int | None) -> bytes:
+    """Return the header of a wave file with one channel.
+
+    Args:
+        size_bytes: of the samples; None if that is not known yet.
+
+    Source: Microsoft, Multimedia Programming Interface and Data Specifications 1.0, WAVE.
+    """
+    whole = _UNKNOWN_BYTES if size_bytes is None else size_bytes + _HEADER_BYTES - 8
+    size = _UNKNOWN_BYTES if size_bytes is None else size_bytes
+    kind = struct.pack(
+        "<HHIIHH", 1, 1, rate_hz, rate_hz * _SAMPLE_BYTES, _SAMPLE_BYTES, 8 * _SAMPLE_BYTES
+    )
+    riff = struct.pack("<4sI4s4sI", b"RIFF", whole, b"WAVE", b"fmt ", 16)
+    return riff + kind + struct.pack("<4sI", b"data", size)
+
+
+async def encode(
+    pieces: AsyncGenerator[bytes], form: str, rate_hz: int, *, whole: bool
+) -> AsyncGenerator[bytes]:
+    """Yield speech in a format as it comes.
+
+    Args:
+        pieces: 16-bit samples; closed at the end.
+        form: one of `FORMATS`.
+        whole: whether a wave file's header is to say how long it is, which is known at the end.
+
+    Raises:
+        ServiceError: what `pieces` does, or the encoder failed.
+    """
+    async with aclosing(pieces):
+        if form == "wav" and whole:
+            data = b"".join([piece async for piece in pieces])
+            yield wave_header(rate_hz, len(data)) + data
+            return
+        # What fails before there is anything must not look like the beginning of a file.
+        first = await anext(pieces, b"")
+        if form in _ENCODINGS:
+            async with aclosing(_run(_command(form, rate_hz), _chain(first, pieces))) as encoded:
+                async for data in encoded:
+                    yield data
+            return
+        yield (wave_header(rate_hz, None) if form == "wav" else b"") + first
+        async for piece in pieces:
+            yield piece
+
+
+async def _chain(first: bytes, rest: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    yield first
+    async for piece in rest:
+        yield piece
+
+
+def _command(form: str, rate_hz: int) -> list[str]:
+    source = ffmpeg.input(
+        "pipe:0",
+        format="s16le",
+        ac=1,
+        ar=rate_hz,
+        protocol_whitelist="pipe",
+        # Nothing is to be found out about such samples.
+        probesize=32,
+        analyzeduration=0,
+    )
+    sink = source.output("pipe:1", flush_packets=1, threads=1, **_ENCODINGS[form])
+    command: list[str] = sink.global_args("-hide_banner", "-loglevel", "error").compile()
+    return command
+
+
+async def _run(command: list[str], pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    """Yield what a command makes of what it is fed."""
+    streams = {"stdin": program.PIPE, "stdout": program.PIPE, "stderr": program.NONE}
+    async with program.run(command, **streams) as process:
+        assert process.stdin is not None and process.stdout is not None
+        feeding = asyncio.ensure_future(_feed(process.stdin, pieces))
+        try:
+            while data := await process.stdout.read(_READ_BYTES):
+                yield data
+            await feeding
+            if await process.wait() != 0:
+                raise ServiceError("internal", "The speech could not be encoded.")
+        finally:
+            feeding.cancel()
+            await asyncio.gather(feeding, return_exceptions=True)
+
+
+async def _feed(stdin: asyncio.StreamWriter, pieces: AsyncGenerator[bytes]) -> None:
+    try:
+        async with aclosing(pieces):
+            async for piece in pieces:
+                stdin.write(piece)
+                await stdin.drain()
+    except ConnectionError:
+        # The process is gone; its exit code says so.
+        pass
+    finally:
+        stdin.close()

@@ -1,0 +1,119 @@
+"""Thoughts and answer of models that write to channels, as GPT-OSS does in the Harmony format.
+
+Owns the split: the analysis channel is thinking; messages to the user on any other channel are
+the answer, without their headers and ends; messages to functions stay as they stand, for the
+parser of tool calls. A header that the text's end cuts off is dropped. What it gives depends on
+the whole text alone, not on where it was cut. Pure.
+"""
+
+from __future__ import annotations
+
+from workers.text.answer.reasoning import Answer, Part, Tags, Thought
+from workers.text.toolcalls.formats.harmony import (
+    ANALYSIS,
+    CHANNEL,
+    ENDS,
+    MESSAGE,
+    RECIPIENT,
+    START,
+    channel_of,
+    function_of,
+)
+from workers.text.toolcalls.reader.json_scanner import read_value
+from workers.text.toolcalls.reader.source import Reading, Source, partial_length
+
+# What the prompt ends in.
+_PROMPT = f"{START}assistant"
+# Thoughts are ended by the beginning of the answer: another message could hold thoughts again.
+TAGS = Tags(f"{CHANNEL}{ANALYSIS}{MESSAGE}", f"{ENDS[0]}{_PROMPT}{CHANNEL}final{MESSAGE}")
+
+
+class ChannelSplitter:
+    """Splits by channels; a `workers.text.answer.reasoning.Splitter`.
+
+    Attributes:
+        thinking: whether what comes next is no part of the answer: thoughts, or a header. So it
+            is at the beginning.
+        answering: whether the answer has begun. Thoughts may follow all the same.
+        held: the beginning of the closing text of `TAGS` that has been read.
+    """
+
+    def __init__(self) -> None:
+        self.thinking = True
+        self.answering = False
+        # The prompt's end reads like the continuation of earlier thoughts.
+        self._tail = self.held = f"{ENDS[0]}{_PROMPT}"
+        self._source = Source()
+        self._parts: list[Part] = []
+        self._reading = self._read()
+
+    def feed(self, text: str) -> list[Part]:
+        """Part of `Splitter`."""
+        self._source.add(text)
+        next(self._reading, None)
+        self._tail = (self._tail + text)[-len(TAGS.closing) :]
+        size = partial_length(self._tail, (TAGS.closing,)) if self.thinking else 0
+        self.held = self._tail[len(self._tail) - size :]
+        return self._take()
+
+    def finish(self) -> list[Part]:
+        """Part of `Splitter`."""
+        self._source.end()
+        next(self._reading, None)
+        return self._take()
+
+    def _take(self) -> list[Part]:
+        parts, self._parts = self._parts, []
+        return parts
+
+    def _answer(self, text: str) -> None:
+        if text:
+            self._parts.append(Answer(text))
+
+    def _think(self, text: str) -> None:
+        if text:
+            self._parts.append(Thought(text))
+
+    def _read(self) -> Reading[None]:
+        opening = yield from self._source.look((RECIPIENT, START, CHANNEL))
+        self._source.skip(len(opening))
+        self._enter_answer(begins=opening == "")
+        while True:
+            if not opening:
+                opening = yield from self._source.find((START, CHANNEL), self._answer)
+            if not opening:
+                return
+            opening = yield from self._read_message(opening)
+
+    def _enter_answer(self, *, begins: bool) -> None:
+        self.thinking = not begins
+        self.answering = self.answering or begins
+
+    def _read_message(self, opening: str) -> Reading[str]:
+        """Read what follows an opening; return that of the next message if it was read."""
+        self._enter_answer(begins=False)
+        parts = [opening]
+        if (yield from self._source.find((MESSAGE, *ENDS), parts.append)) != MESSAGE:
+            return ""
+        header = "".join(parts)
+        if function_of(header):
+            return (yield from self._read_call(f"{header}{MESSAGE}"))
+        thinks = channel_of(header) == ANALYSIS
+        self._enter_answer(begins=not thinks)
+        give = self._think if thinks else self._answer
+        found = yield from self._source.find((START, CHANNEL, *ENDS), give)
+        self._enter_answer(begins=False)
+        return "" if found in ENDS else found
+
+    def _read_call(self, header: str) -> Reading[str]:
+        """Read a message to a function, which stays as it stands."""
+        self._enter_answer(begins=True)
+        self._answer(header)
+        if (yield from self._source.peek()) == "{":
+            yield from read_value(self._source, self._answer)
+        found = yield from self._source.find((START, CHANNEL, *ENDS), self._answer)
+        self._enter_answer(begins=False)
+        if found not in ENDS:
+            return found
+        self._answer(found)
+        return ""

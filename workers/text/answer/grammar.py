@@ -1,0 +1,263 @@
+"""Structured output: grammars compiled, followed, and turned into masks.
+
+Owns llguidance. What it can't express exactly is refused with the keyword at fault, never
+ignored, and a refusal never repeats the schema. Compiling runs on a thread of its own, in bounded
+effort; following and masking run on the engine thread, one mask call per step for all rows.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import llguidance.hf
+import mlx.core as mx
+import numpy as np
+from llguidance import LLExecutor, LLMatcher, LLParserLimits, LLTokenizer, grammar_from
+from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask_par
+
+from shared.errors import ServiceError
+from shared.pb import text_pb2 as pb
+from workers.text.answer.exactness import JSON_STYLE, InexactError, make_exact
+from workers.text.answer.guide import Guide
+
+# Sources: the reference's limits on a grammar (100,000 symbols, 50,000 lexer states); the fuel
+# limits are llguidance's own defaults, about 20 ms of work.
+_LIMITS = {"max_grammar_size": 100_000, "max_lexer_states": 50_000, "verbose_errors": False}
+_MAX_COMPILED = 64
+# The converter of llama.cpp's grammars looks at all rules as often as there are rules, if they are
+# in a bad order. So many times so many bytes take it about two seconds.
+_MAX_GBNF_EFFORT = 5_000_000
+# Set last, so that a schema's own "x-guidance" can't turn an unknown keyword into an ignored one.
+_JSON_STRICT = {"lenient": False, "coerce_one_of": False}
+# Schemas that are no objects, which llguidance does not take options for.
+_PLAIN = {"true": "{}", "false": '{"enum": []}'}
+
+
+class GrammarCompiler:
+    """Makes matchers for one tokenizer.
+
+    Args:
+        tokenizer: transformers' own object.
+        end_ids: tokens that may end an answer.
+    """
+
+    def __init__(self, tokenizer: Any, vocab_tokens: int, end_ids: Sequence[int]) -> None:
+        self._tokenizer = tokenizer
+        self._vocab_tokens = vocab_tokens
+        self._end_ids = sorted(end_ids)
+        self._compiled: OrderedDict[tuple[str, str], LLMatcher] = OrderedDict()
+
+    @functools.cached_property
+    def _ll_tokenizer(self) -> LLTokenizer:
+        """Llguidance's view of the vocabulary; about a second to make."""
+        try:
+            return llguidance.hf.from_tokenizer(
+                self._tokenizer, n_vocab=self._vocab_tokens, eos_token=self._end_ids
+            )
+        except (ValueError, TypeError, RuntimeError) as failure:
+            raise ServiceError(
+                "unsupported_tokenizer",
+                "tokenizer backend not supported for structured outputs: "
+                f"{type(self._tokenizer).__name__}",
+            ) from failure
+
+    def compile(self, source: pb.Grammar) -> LLMatcher:
+        """Return a matcher at the start of a grammar.
+
+        Raises:
+            ServiceError: it can't be expressed or is too complex; names the keyword at fault.
+        """
+        kind = str(source.WhichOneof("source"))
+        key = kind, str(getattr(source, kind))
+        matcher = self._compiled.get(key)
+        if matcher is None:
+            matcher = self._compiled[key] = self._compile(source)
+            if len(self._compiled) > _MAX_COMPILED:
+                self._compiled.popitem(last=False)
+        self._compiled.move_to_end(key)
+        return matcher.deep_copy()
+
+    def _compile(self, source: pb.Grammar) -> LLMatcher:
+        kind = source.WhichOneof("source")
+        text = getattr(source, kind)
+        if kind == "json_schema":
+            grammar = _read_schema(source)
+        elif kind == "regex":
+            grammar = LLMatcher.grammar_from_regex(text)
+        else:
+            grammar = _read_lark(kind, text)
+        matcher = LLMatcher(
+            self._ll_tokenizer, grammar, log_level=0, limits=LLParserLimits(**_LIMITS)
+        )
+        # Some limits show only when the first mask is computed.
+        if not matcher.is_error():
+            matcher.compute_bitmask()
+        if matcher.is_error():
+            raise _refusal(matcher.get_error(), source)
+        return matcher
+
+
+def _read_schema(source: pb.Grammar) -> str:
+    try:
+        schema = make_exact(json.loads(source.json_schema), source.path, compiles)
+        text = json.dumps(schema)
+        options: Any = JSON_STYLE | _JSON_STRICT
+        return LLMatcher.grammar_from_json_schema(_PLAIN.get(text, text), overrides=options)
+    except InexactError as fault:
+        raise _keyword_refusal(fault.keyword, fault.path, source) from fault
+    # Numbers past a double's range, half a surrogate pair.
+    except ValueError as failure:
+        raise _schema_refusal("the schema can't be compiled", source.path, source) from failure
+
+
+def compiles(schema: dict[str, Any]) -> bool:
+    """Return whether the engine takes a schema."""
+    try:
+        text = json.dumps({**schema, "x-guidance": _JSON_STRICT})
+        grammar = LLMatcher.grammar_from_json_schema(text)
+    except ValueError:
+        return False
+    return not LLMatcher.validate_grammar(grammar, limits=LLParserLimits(**_LIMITS))
+
+
+def _read_lark(kind: str, text: str) -> str:
+    if kind == "gbnf" and text.count("::=") * len(text) > _MAX_GBNF_EFFORT:
+        raise ServiceError("invalid_request", "The grammar has too many rules.", "grammar")
+    try:
+        return str(grammar_from("lark" if kind == "lark" else "gbnf", text))
+    # The converter raises whatever it meets in a malformed grammar.
+    except Exception as failure:
+        raise ServiceError(
+            "invalid_request", "The grammar can't be parsed.", "grammar"
+        ) from failure
+
+
+def _refusal(reason: str, source: pb.Grammar) -> ServiceError:
+    """Return the error for what the engine says about a grammar; never the grammar itself."""
+    if not source.HasField("json_schema"):
+        return ServiceError("invalid_request", "The grammar can't be compiled.", "grammar")
+    keyword = _find_keyword(reason)
+    if not keyword:
+        verb = "satisfied" if "nsatisfiable" in reason else "compiled"
+        return _schema_refusal(f"the schema can't be {verb}", source.path, source)
+    schema = json.loads(source.json_schema)
+    if keyword == "minProperties" and not list(_places(schema, keyword, "")):
+        keyword = "maxProperties"
+    places = list(_places(schema, keyword, source.path))
+    guilty = (path for path, value in places if not compiles({keyword: value}))
+    path = next(guilty, places[0][0] if places else source.path)
+    return _keyword_refusal(keyword, path, source)
+
+
+def _keyword_refusal(keyword: str, path: str, source: pb.Grammar) -> ServiceError:
+    return _schema_refusal(f"'{keyword}' can't be enforced as it is used here", path, source)
+
+
+def _schema_refusal(sentence: str, path: str, source: pb.Grammar) -> ServiceError:
+    message = f"invalid JSON schema for {source.field}: {sentence}"
+    return ServiceError("invalid_request", message, path)
+
+
+# What llguidance says, and the keyword it means.
+_COMPLAINTS = (
+    (re.compile(r'Unimplemented keys: \["([A-Za-z$]+)"'), None),
+    (re.compile(r"nsatisfiable"), ""),
+    (re.compile(r"Expected .* for '([A-Za-z$]+)'"), None),
+    (re.compile(r"^((?!schema)\w+) must be"), None),
+    (re.compile(r"patternProperty"), "patternProperties"),
+    (re.compile(r"min/maxProperties"), "minProperties"),
+    (re.compile(r"multipleOf|multiple of"), "multipleOf"),
+    (re.compile(r"oneOf"), "oneOf"),
+    (re.compile(r"regex|pattern", re.IGNORECASE), "pattern"),
+    (re.compile(r"Unknown format"), "format"),
+    (re.compile(r"Invalid type"), "type"),
+    (re.compile(r"registry|Pointer|\$ref"), "$ref"),
+)
+
+
+def _find_keyword(reason: str) -> str:
+    for complaint, keyword in _COMPLAINTS:
+        found = complaint.search(reason)
+        if found:
+            return found[1] if keyword is None else keyword
+    return ""
+
+
+def _places(schema: Any, keyword: str, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield the JSON paths at which a keyword stands, and its values there."""
+    if isinstance(schema, dict):
+        if keyword in schema:
+            yield f"{path}.{keyword}", schema[keyword]
+        for key, value in schema.items():
+            yield from _places(value, keyword, f"{path}.{key}")
+    elif isinstance(schema, list):
+        for index, value in enumerate(schema):
+            yield from _places(value, keyword, f"{path}[{index}]")
+
+
+def guide_logits(logits: mx.array, guides: Sequence[Guide | None]) -> mx.array:
+    """Return logits in which every guided row has only what its guide lets it sample.
+
+    Args:
+        logits: [rows, vocabulary].
+        guides: one per row, None where nothing guides.
+    """
+    forced = {
+        row: guide.forced
+        for row, guide in enumerate(guides)
+        if guide is not None and guide.forced is not None
+    }
+    matchers = [
+        guide.matcher if guide is not None and row not in forced else None
+        for row, guide in enumerate(guides)
+    ]
+    if any(matcher is not None for matcher in matchers):
+        # The masks are worked out while the device computes.
+        mx.async_eval(logits)
+        logits = constrain(logits, matchers, [guide and guide.alternative for guide in guides])
+    for row, guide in enumerate(guides):
+        if guide is not None and guide.barred:
+            logits[row, mx.array(guide.barred)] = -mx.inf
+    for row, token in forced.items():
+        only = mx.where(mx.arange(logits.shape[-1]) == token, 0.0, -mx.inf)
+        logits[row] = only.astype(logits.dtype)
+    return logits
+
+
+_executor = functools.lru_cache(maxsize=1)(LLExecutor)
+
+
+def constrain(
+    logits: mx.array,
+    matchers: Sequence[LLMatcher | None],
+    alternatives: Sequence[int | None],
+) -> mx.array:
+    """Return logits in which every row with a matcher has only its allowed tokens left.
+
+    Args:
+        logits: [rows, vocabulary].
+        matchers: one per row, None where nothing constrains.
+        alternatives: one per row: an id that is allowed as well.
+    """
+    rows = [row for row, matcher in enumerate(matchers) if matcher is not None]
+    if not rows:
+        return logits
+    size = logits.shape[-1]
+    bits = allocate_token_bitmask(len(rows), size)
+    pairs = [(matchers[row], place) for place, row in enumerate(rows)]
+    fill_next_token_bitmask_par(_executor(), pairs, bits)
+    allowed = np.unpackbits(bits.view(np.uint8), axis=-1, bitorder="little", count=size)
+    for place, row in enumerate(rows):
+        if (token := alternatives[row]) is not None:
+            allowed[place, token] = 1
+    mask = mx.array(allowed.astype(np.bool_))
+    if len(rows) == logits.shape[0]:
+        return mx.where(mask, logits, -mx.inf)
+    index = mx.array(rows)
+    logits[index] = mx.where(mask, logits[index], -mx.inf)
+    return logits

@@ -1,0 +1,106 @@
+"""What a sequence must sample next: the end of its thoughts, or what its grammar allows.
+
+Owns the budget of thoughts and the place of the grammar behind them. Follows the ids one by one,
+so a replay leads to the same state. Runs on the engine thread.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from llguidance import LLMatcher
+
+from workers.text.answer.reasoning import Splitter
+
+UNLIMITED = -1
+
+
+class Guide:
+    """Steers one sequence.
+
+    Args:
+        splitter: of the same sequence's output; it has seen each id before `follow` does.
+        matcher: at the start of the grammar of the answer, if there is one.
+        budget_tokens: ids allowed inside a block of thoughts, or `UNLIMITED`.
+        closing: ids that end the thoughts, given the part of the closing tag that is there.
+        opening_id: the one token that opens thoughts; the model may choose it instead of
+            beginning the answer. None when there is no such token.
+        end_ids: tokens that end a sequence.
+    """
+
+    def __init__(
+        self,
+        splitter: Splitter,
+        matcher: LLMatcher | None,
+        budget_tokens: int,
+        closing: Callable[[str], Sequence[int]],
+        opening_id: int | None,
+        end_ids: Sequence[int] = (),
+    ) -> None:
+        self._splitter = splitter
+        self._matcher = matcher
+        self._budget_tokens = budget_tokens
+        self._closing = closing
+        self._opening_id = opening_id
+        self._end_ids = end_ids
+        self._thought_tokens = 0
+        self._forced: deque[int] = deque()
+        # As of the last id.
+        self._thinks = False
+        self._constrains = False
+        self._look()
+
+    @property
+    def forced(self) -> int | None:
+        """The id that must come next, whatever the model says."""
+        return self._forced[0] if self._forced else None
+
+    @property
+    def matcher(self) -> LLMatcher | None:
+        """The grammar the next id must follow, if it must."""
+        return self._matcher if self._constrains else None
+
+    @property
+    def alternative(self) -> int | None:
+        """An id that may come next although the grammar does not allow it."""
+        answering = self._splitter.answering or self._splitter.thinking
+        return None if answering else self._opening_id
+
+    @property
+    def barred(self) -> Sequence[int]:
+        """Ids that may not come next: thoughts can't end a sequence that owes an answer."""
+        return () if self._matcher is None or self._constrains else self._end_ids
+
+    @property
+    def complete(self) -> bool:
+        """Whether the grammar allows nothing more."""
+        matcher = self._matcher
+        return matcher is not None and self._constrains and bool(matcher.is_stopped())
+
+    @property
+    def broken(self) -> bool:
+        """Whether an id came that the grammar does not allow."""
+        return self._matcher is not None and bool(self._matcher.is_error())
+
+    def follow(self, token: int) -> None:
+        """Take in an id that was sampled."""
+        if self._forced and token == self._forced[0]:
+            self._forced.popleft()
+        elif self._thinks and self._splitter.thinking:
+            self._thought_tokens += 1
+        chose_to_think = token == self._opening_id and self._splitter.thinking
+        if self._constrains and self._matcher is not None and not chose_to_think:
+            self._matcher.consume_token(token)
+        self._look()
+
+    def _look(self) -> None:
+        """Decide what holds for the next id."""
+        thinking = self._thinks = self._splitter.thinking
+        self._constrains = self._matcher is not None and not thinking
+        limited = self._budget_tokens != UNLIMITED
+        if thinking and limited and not self._forced:
+            if self._thought_tokens >= self._budget_tokens:
+                self._forced.extend(self._closing(self._splitter.held))
+        elif not thinking:
+            self._forced.clear()

@@ -1,0 +1,227 @@
+"""Token ids to events: the text of one sequence, in blocks.
+
+A pure function of the request and the ids, so that a resumed request replays its ids and goes
+on as if nothing had happened. Text passes four stations: UTF-8 assembly, stop strings (on the raw
+text, thoughts included), thoughts apart from the answer, tool calls apart from content. Runs on
+the engine thread.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from shared.pb import text_pb2 as pb
+from workers.text.answer.reasoning import Answer, NoSplitter, Part, Splitter, Thought
+from workers.text.answer.stop import StopMatcher
+from workers.text.toolcalls.format import Arguments, End, Text
+from workers.text.vocabulary import Vocabulary
+
+ANSWER = pb.BlockStart.KIND_ANSWER
+REASONING = pb.BlockStart.KIND_REASONING
+TOOL_CALL = pb.BlockStart.KIND_TOOL_CALL
+
+
+class Calls(Protocol):
+    """Finds tool calls: `toolcalls.call_stream.CallStream`.
+
+    What it gives are the pieces of `toolcalls.format`, but that a call begins with its id.
+    """
+
+    def feed(self, text: str) -> Sequence[Any]:
+        """Take the next piece of the answer."""
+
+    def finish(self) -> Sequence[Any]:
+        """Return the rest."""
+
+
+@dataclass(frozen=True)
+class Style:
+    """How the parts of an answer are shown.
+
+    Attributes:
+        visible: control tokens that are part of the text all the same: tags, call delimiters.
+        trims_space: drop one space before the first word (chat on SentencePiece models).
+        constrained: a grammar begins with the answer: what the token that closes the thoughts
+            says beyond their end is dropped.
+        raw: thoughts and their tags are part of the answer.
+        doubled: thoughts are shown apart and, with their tags, in the answer as well.
+        with_ids: text comes with the ids that gave it.
+    """
+
+    visible: frozenset[int] = frozenset()
+    trims_space: bool = False
+    constrained: bool = False
+    raw: bool = False
+    doubled: bool = False
+    with_ids: bool = False
+
+
+class Output:
+    """Assembles the events of one sequence.
+
+    Args:
+        vocabulary: of the model.
+        stop_strings: texts that end the sequence.
+        style: how its parts are shown.
+        splitter: tells thoughts from the answer.
+        calls: finds tool calls in the answer; None when none are expected.
+
+    Attributes:
+        called: whether a tool call was found.
+        reasoning_tokens: ids sampled inside blocks of thoughts.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        stop_strings: Sequence[str],
+        style: Style,
+        splitter: Splitter | None = None,
+        calls: Calls | None = None,
+    ) -> None:
+        self._vocabulary = vocabulary
+        self._hidden = vocabulary.control_ids - style.visible
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._stop = StopMatcher(stop_strings)
+        self._trims_space = style.trims_space
+        self.splitter = splitter or NoSplitter()
+        self._calls = calls
+        self._style = style
+        self._block: pb.BlockStart | None = None
+        # Ids whose text has not been shown yet.
+        self._ids: list[int] = []
+        self.called = False
+        self.reasoning_tokens = 0
+
+    @property
+    def stop_string(self) -> str | None:
+        """The stop string that matched, once one has."""
+        return self._stop.matched
+
+    def feed(self, token: int, info: pb.TokenInfo | None = None) -> list[pb.Event]:
+        """Take one sampled id and return the events it gives."""
+        if info is not None:
+            self._name(info)
+        if self._style.with_ids:
+            self._ids.append(token)
+        self.reasoning_tokens += self.splitter.thinking
+        text = ""
+        if token not in self._hidden:
+            text = self._stop.feed(self._trim(self._decode(token)))
+        was_thinking = self.splitter.thinking
+        parts = self._split(text)
+        if self._style.constrained and was_thinking:
+            parts = [part for part in parts if isinstance(part, Thought)]
+        events = self._show(parts)
+        return self._give_ids(events if info is None else self._attach(info, events))
+
+    def finish(self) -> list[pb.Event]:
+        """Return what was held back, and the end of the open block.
+
+        Half a character becomes U+FFFD.
+        """
+        text = self._stop.feed(self._trim(self._decoder.decode(b"", True)))
+        parts = self._split(text + self._stop.flush())
+        events = self._show(parts if self._style.raw else [*parts, *self.splitter.finish()])
+        if self._calls is not None:
+            events += [event for piece in self._calls.finish() for event in self._place(piece)]
+        return self._give_ids(events) + self._close()
+
+    def _split(self, text: str) -> Sequence[Part]:
+        """Tell thoughts from the answer; raw text is followed, but shown as it is."""
+        parts = self.splitter.feed(text) if text else []
+        if not text or not (self._style.raw or self._style.doubled):
+            return parts
+        thoughts = (
+            [part for part in parts if isinstance(part, Thought)] if self._style.doubled else []
+        )
+        return [*thoughts, Answer(text)]
+
+    def _name(self, info: pb.TokenInfo) -> None:
+        """Fill in the bytes of a token and of its alternatives."""
+        for entry in (info, *info.top):
+            entry.text = self._vocabulary.pieces[entry.id]
+
+    def _decode(self, token: int) -> str:
+        return self._decoder.decode(self._vocabulary.pieces[token])
+
+    def _trim(self, text: str) -> str:
+        if self._trims_space and text:
+            self._trims_space = False
+            return text.removeprefix(" ")
+        return text
+
+    def _show(self, parts: Sequence[Part]) -> list[pb.Event]:
+        """Return the events of thoughts and answer text."""
+        events: list[pb.Event] = []
+        for part in parts:
+            if isinstance(part, Thought):
+                events += self._say(REASONING, part.text)
+            elif self._calls is None:
+                events += self._say(ANSWER, part.text)
+            else:
+                for piece in self._calls.feed(part.text):
+                    events += self._place(piece)
+        return events
+
+    def _place(self, piece: Any) -> list[pb.Event]:
+        """Return the events of a piece of content or of a call."""
+        if isinstance(piece, Text):
+            return self._say(ANSWER, piece.text)
+        if isinstance(piece, Arguments):
+            return [_delta(piece.text)]
+        if isinstance(piece, End):
+            return self._close()
+        self.called = True
+        call = pb.BlockStart(kind=TOOL_CALL, tool_call_id=piece.id, tool_name=piece.name)
+        return self._open(call)
+
+    def _say(self, kind: pb.BlockStart.Kind.ValueType, text: str) -> list[pb.Event]:
+        """Return the events that add text to a block of a kind, opened if need be."""
+        events = []
+        if self._block is None or self._block.kind != kind:
+            events = self._open(pb.BlockStart(kind=kind))
+        return [*events, _delta(text)]
+
+    def _open(self, block: pb.BlockStart) -> list[pb.Event]:
+        events = self._close()
+        self._block = block
+        return [*events, pb.Event(block_start=block)]
+
+    def _close(self) -> list[pb.Event]:
+        if self._block is None:
+            return []
+        self._block = None
+        return [pb.Event(block_stop=pb.BlockStop())]
+
+    def _attach(self, info: pb.TokenInfo, events: list[pb.Event]) -> list[pb.Event]:
+        """Put a token's log-probability where its text is, or in an empty piece of text.
+
+        Clients index token infos by their place in the stream, so a token whose text is held
+        back or is markup still gets one.
+        """
+        for event in events:
+            if event.HasField("delta"):
+                event.delta.infos.append(info)
+                return events
+        if self._block is None:
+            kind = REASONING if self.splitter.thinking else ANSWER
+            events += self._open(pb.BlockStart(kind=kind))
+        return [*events, pb.Event(delta=pb.Delta(infos=(info,)))]
+
+    def _give_ids(self, events: list[pb.Event]) -> list[pb.Event]:
+        """Put the ids since the last piece of text to the first piece here, if there is one."""
+        if self._ids:
+            for event in events:
+                if event.HasField("delta"):
+                    event.delta.ids.extend(self._ids)
+                    self._ids.clear()
+                    break
+        return events
+
+
+def _delta(text: str) -> pb.Event:
+    return pb.Event(delta=pb.Delta(text=text))

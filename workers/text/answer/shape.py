@@ -1,0 +1,198 @@
+"""What shape the answer of a request has: thoughts, tool calls, a grammar.
+
+Owns the reading of those fields of a request, and makes the two objects that see to them: the
+output that tells the parts of an answer apart, and the guide that decides what must be sampled.
+Runs on the render thread.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shared.errors import ServiceError
+from shared.pb import text_pb2 as pb
+from shared.settings import TextSettings
+from workers.text.answer import channel
+from workers.text.answer.exactness import InexactError
+from workers.text.answer.forcing import force
+from workers.text.answer.grammar import GrammarCompiler
+from workers.text.answer.guide import UNLIMITED, Guide
+from workers.text.answer.output import Output, Style
+from workers.text.answer.reasoning import (
+    Splitter,
+    TagSplitter,
+    ends_thinking,
+    leaves_thinking,
+    visible_markers,
+)
+from workers.text.model import TextModel
+from workers.text.prompt.prompter import Prompter
+from workers.text.toolcalls.call_stream import CallStream
+from workers.text.toolcalls.detection import detect
+from workers.text.toolcalls.formats import generic_json, harmony
+
+log = logging.getLogger(__name__)
+
+# A template opens a block of thoughts in its very last line.
+_TAIL_TOKENS = 64
+_FORCED = (pb.ToolChoice.MODE_REQUIRED, pb.ToolChoice.MODE_NAMED)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The shape of one answer.
+
+    Attributes:
+        must_call: whether an answer without a tool call is worth a warning.
+    """
+
+    output: Output
+    guide: Guide | None
+    must_call: bool
+
+
+class AnswerMaker:
+    """Makes answers' shapes for one model.
+
+    Attributes:
+        detected: the format in which the chat template writes calls; None if it knows no tools.
+        thinks: whether the model thinks before it answers.
+    """
+
+    def __init__(self, model: TextModel, prompter: Prompter, settings: TextSettings) -> None:
+        self._model = model
+        self._settings = settings
+        self.detected = detect(prompter.tool_template)
+        self._format = self.detected or generic_json.FORMAT
+        # These models think on a channel of its own, whether they may call or not.
+        self._channels = self._format is harmony.FORMAT
+        self._tags = channel.TAGS if self._channels else prompter.tags
+        self.thinks = self._tags is not None
+        self._grammars = GrammarCompiler(model.tokenizer, model.vocab_tokens, [*model.end_ids])
+
+    def make(self, request: pb.GenerateRequest, prompt: Sequence[int], max_tokens: int) -> Answer:
+        """Return the shape of a request's answer.
+
+        Raises:
+            ServiceError: the request asks for a grammar or a budget that can't be.
+        """
+        splitter = self._splitter(request.chat, prompt)
+        calls = self._calls(request)
+        must_call = calls is not None and request.chat.tool_choice.mode in _FORCED
+        matcher = self._matcher(request, must_call=must_call)
+        budget = self._budget(request, max_tokens)
+        vocabulary = self._model.vocabulary
+        raw = request.reasoning.raw or not request.HasField("chat")
+        plain = self._settings.skip_chat_parsing
+        raw = raw or plain or self._settings.reasoning_format == "none"
+        style = Style(
+            visible=self._visible(calls is not None or plain or self._channels),
+            trims_space=vocabulary.strips_first_space and request.HasField("chat"),
+            constrained=matcher is not None,
+            raw=raw,
+            doubled=not raw and self._settings.reasoning_format == "deepseek-legacy",
+            with_ids=request.with_ids,
+        )
+        output = Output(vocabulary, request.stop.strings, style, splitter, calls)
+        guide = None
+        if matcher is not None or (splitter is not None and budget != UNLIMITED):
+            ends = [*self._model.end_ids]
+            guide = Guide(output.splitter, matcher, budget, self._close, self._opening_id(), ends)
+        return Answer(output, guide, must_call)
+
+    def _splitter(self, chat: pb.ChatPrompt, prompt: Sequence[int]) -> Splitter | None:
+        if self._channels:
+            return channel.ChannelSplitter()
+        if self._tags is None:
+            return None
+        tail = self._model.vocabulary.decode(prompt[-_TAIL_TOKENS:])
+        thinking = ends_thinking(tail, self._tags)
+        if chat.messages and not chat.add_generation_prompt:
+            text = "".join(part.text for part in chat.messages[-1].parts)
+            thinking = thinking or leaves_thinking(text, self._tags)
+        return TagSplitter(self._tags, thinking=thinking)
+
+    def _calls(self, request: pb.GenerateRequest) -> CallStream | None:
+        choice = request.chat.tool_choice
+        if not request.chat.tools or choice.mode == pb.ToolChoice.MODE_NONE:
+            return None
+        # What follows a schema is content, even if it looks like a call.
+        if self._settings.skip_chat_parsing or request.grammar.HasField("json_schema"):
+            return None
+        named = choice.name if choice.mode == pb.ToolChoice.MODE_NAMED else None
+        most = 1 if _calls_once(request.chat) else None
+        return CallStream(
+            self._format, _schemas(request.chat), request.request_id, named, most=most
+        )
+
+    def _matcher(self, request: pb.GenerateRequest, *, must_call: bool):  # noqa: ANN202 - LLMatcher
+        if request.HasField("grammar"):
+            return self._grammars.compile(request.grammar)
+        if not must_call or self._format.wrapper is None:
+            return None
+        choice = request.chat.tool_choice
+        try:
+            return self._grammars.compile(
+                force(
+                    self._format.wrapper,
+                    _schemas(request.chat),
+                    choice.name if choice.mode == pb.ToolChoice.MODE_NAMED else None,
+                    self._model.vocabulary.control_names,
+                    lone=_calls_once(request.chat),
+                )
+            )
+        except (ServiceError, InexactError) as refusal:
+            # A tool's schema that can't be enforced: the instruction in the prompt must do.
+            log.warning("%s: tool_choice is not enforced: %s", request.request_id, refusal)
+            return None
+
+    def _budget(self, request: pb.GenerateRequest, max_tokens: int) -> int:
+        """Return the tokens of thoughts allowed; of no effect on a model that does not think."""
+        if self._tags is None or not request.reasoning.HasField("budget_tokens"):
+            return self._settings.reasoning_budget
+        budget = request.reasoning.budget_tokens
+        # A limit that the context has cut is no fault of the client's.
+        limit = max(max_tokens, request.max_tokens)
+        if budget > limit:
+            raise ServiceError(
+                "invalid_request",
+                f"thinking_budget_tokens ({budget}) must be <= max_tokens ({limit})",
+                "thinking_budget_tokens",
+            )
+        return int(budget)
+
+    def _close(self, held: str) -> list[int]:
+        """Return the ids that end a block of thoughts, after the part of the tag that is there."""
+        assert self._tags is not None
+        rest = self._tags.closing.removeprefix(held)
+        message = "" if held else self._settings.reasoning_budget_message
+        return list(self._model.tokenizer.encode(message + rest, add_special_tokens=False))
+
+    def _opening_id(self) -> int | None:
+        if self._tags is None:
+            return None
+        ids = self._model.tokenizer.encode(self._tags.opening, add_special_tokens=False)
+        return int(ids[0]) if len(ids) == 1 else None
+
+    def _visible(self, marked: bool) -> frozenset[int]:  # noqa: FBT001 - one caller, one meaning
+        """Return the control tokens that delimit what the answer is made of."""
+        markers = visible_markers(self._tags, self._format.markers if marked else ())
+        names = self._model.vocabulary.control_names
+        return frozenset(token for name, token in names.items() if name in markers)
+
+
+def _schemas(chat: pb.ChatPrompt) -> dict[str, dict[str, object]]:
+    """Return the parameter schema of each declared function."""
+    schemas = {}
+    for tool in chat.tools:
+        function = json.loads(tool.json).get("function") or {}
+        schemas[tool.name] = function.get("parameters") or {}
+    return schemas
+
+
+def _calls_once(chat: pb.ChatPrompt) -> bool:
+    """Return whether one call is all that an answer may make."""
+    return chat.HasField("parallel_tool_calls") and not chat.parallel_tool_calls

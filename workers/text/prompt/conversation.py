@@ -1,0 +1,259 @@
+"""Messages as chat templates expect them.
+
+Owns what a template gets to see of a conversation: which tools, the instruction of a forced tool
+choice, whose thoughts, and what it takes for granted that clients don't send. Pure; the request
+itself is never changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from shared.pb import text_pb2 as pb
+from workers.text.answer.reasoning import Tags
+
+_FORCED = (pb.ToolChoice.MODE_REQUIRED, pb.ToolChoice.MODE_NAMED)
+# What templates of Llama 3 and GPT-OSS, Mistral, and GPT-OSS say where they do what `Habits` names.
+_FIRST_CALL = re.compile(r"tool_calls(\[0\]| *\| *first)")
+_EACH_CALL = re.compile(r"\bin [\w.\[\]'\"]*tool_calls\b")
+_NINE_LETTERS = re.compile(r"id *\| *length *(!=|<) *9")
+_THINKING = re.compile(r"message(\.thinking|\[.thinking.\])")
+_DESCRIPTION = re.compile(r"\+ *\w+(\.function)?\.description\b")
+
+
+@dataclass(frozen=True)
+class Habits:
+    """What a template takes for granted.
+
+    Attributes:
+        single_call: no turn has more than one call; it drops the others, or refuses the turn.
+        short_ids: ids of calls have nine letters or digits.
+        thinking: thoughts stand under this name, and never beside both text and a call.
+        described: each function has a description.
+        alternates: user and assistant take turns; it refuses two turns of one in a row.
+        leads: there is one system turn, the first; it refuses others.
+    """
+
+    single_call: bool = False
+    short_ids: bool = False
+    thinking: bool = False
+    described: bool = False
+    alternates: bool = False
+    leads: bool = False
+
+    @staticmethod
+    def read(template: str) -> Habits:
+        """Return those of a template."""
+        return Habits(
+            single_call=bool(_FIRST_CALL.search(template) and not _EACH_CALL.search(template)),
+            short_ids=bool(_NINE_LETTERS.search(template)),
+            thinking=bool(_THINKING.search(template)) and "reasoning_content" not in template,
+            described=bool(_DESCRIPTION.search(template)),
+            # The words of the refusals of Mistral, Gemma and Llama 2, and of Qwen 3.5.
+            alternates="must alternate" in template,
+            leads="must alternate" in template or "must be at the beginning" in template,
+        )
+
+
+def rendered_tools(chat: pb.ChatPrompt, habits: Habits) -> list[dict[str, Any]]:
+    """Return the tool objects a template gets: all, none, or the one that is forced."""
+    choice = chat.tool_choice
+    if choice.mode == pb.ToolChoice.MODE_NONE:
+        return []
+    named = choice.mode == pb.ToolChoice.MODE_NAMED
+    tools = [json.loads(tool.json) for tool in chat.tools if not named or tool.name == choice.name]
+    if habits.described:
+        for tool in tools:
+            tool["function"].setdefault("description", "")
+    return tools
+
+
+def rendered_messages(
+    chat: pb.ChatPrompt, tags: Tags | None, habits: Habits, *, keeps_thoughts: bool
+) -> list[dict[str, Any]]:
+    """Return the messages a template gets.
+
+    Args:
+        tags: what the model thinks between, if it thinks.
+        keeps_thoughts: leave the thoughts of all earlier turns in. Else only those since the last
+            user turn stay, as Qwen3 was trained (the rolling checkpoint of the reference): the
+            steps of one tool loop see each other's thoughts.
+    """
+    last_user = max((i for i, m in enumerate(chat.messages) if _is_question(m)), default=-1)
+    messages = [
+        _to_template(message, tags if index < last_user and not keeps_thoughts else None)
+        for index, message in enumerate(chat.messages)
+    ]
+    _name_results(messages)
+    if chat.tools and chat.tool_choice.mode in _FORCED:
+        _instruct(messages, chat.tool_choice)
+    return list(_adapt(messages, habits))
+
+
+def _is_question(message: pb.Message) -> bool:
+    """Return whether a turn is a user's own: some clients send results of tools as the user's."""
+    text = "".join(part.text for part in message.parts)
+    return message.role == "user" and not (
+        text.startswith("<tool_response>") and text.endswith("</tool_response>")
+    )
+
+
+def _name_results(messages: Iterable[dict[str, Any]]) -> None:
+    """Give results the names of the functions they come from: some templates ask for them."""
+    names: dict[str, str] = {}
+    for message in messages:
+        for call in message.get("tool_calls", ()):
+            names[call["id"]] = call["function"]["name"]
+        name = names.get(message.get("tool_call_id", ""))
+        if message["role"] == "tool" and name is not None:
+            message.setdefault("name", name)
+
+
+def _adapt(messages: Iterable[dict[str, Any]], habits: Habits) -> Iterator[dict[str, Any]]:
+    """Yield the messages as a template of these habits takes them."""
+    if habits.leads:
+        messages = _seat_systems(messages)
+    if habits.alternates:
+        messages = _join_turns(messages)
+    for message in _split_calls(messages) if habits.single_call else messages:
+        if habits.short_ids:
+            _shorten_ids(message)
+        if habits.thinking and "reasoning_content" in message:
+            thoughts = [message.pop("reasoning_content")]
+            if message.get("tool_calls") and message["content"]:
+                thoughts.append(message["content"])
+                message["content"] = ""
+            message["thinking"] = "\n\n".join(thoughts)
+        yield message
+
+
+def _seat_systems(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the messages with one system turn at their head; the user says what comes later."""
+    seated: list[dict[str, Any]] = []
+    for message in messages:
+        if message["role"] != "system" or not seated:
+            seated.append(message)
+        elif seated[-1]["role"] == "system":
+            seated[-1]["content"] += "\n\n" + message["content"]
+        else:
+            seated.append(message | {"role": "user"})
+    return seated
+
+
+def _join_turns(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the messages with neighbours in the same role as one, unless there are calls."""
+    joined: list[dict[str, Any]] = []
+    for message in messages:
+        last = joined[-1] if joined else {"role": None}
+        calls = "tool_calls" in last or "tool_calls" in message
+        if calls or message["role"] not in ("user", "assistant") or last["role"] != message["role"]:
+            joined.append(message)
+            continue
+        for name in ("reasoning_content", "content"):
+            if texts := [turn[name] for turn in (last, message) if turn.get(name)]:
+                last[name] = "\n\n".join(texts)
+    return joined
+
+
+def _split_calls(messages: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the messages with each call in a turn of its own, its result behind it."""
+    rest = deque(messages)
+    while rest:
+        message = rest.popleft()
+        calls = message.pop("tool_calls", ())
+        if not calls:
+            yield message
+        results = []
+        while calls and rest and rest[0]["role"] == "tool":
+            results.append(rest.popleft())
+        for call in calls:
+            yield message | {"tool_calls": [call]}
+            message = {"role": "assistant", "content": ""}
+            yield from (item for item in results if item.get("tool_call_id") == call["id"])
+            results = [item for item in results if item.get("tool_call_id") != call["id"]]
+        yield from results
+
+
+def _shorten_ids(message: dict[str, Any]) -> None:
+    """Give the calls of a message, and the result it is, ids of nine letters or digits."""
+    for call in message.get("tool_calls", ()):
+        call["id"] = _short_id(call["id"])
+    if "tool_call_id" in message:
+        message["tool_call_id"] = _short_id(message["tool_call_id"])
+
+
+def _short_id(text: str) -> str:
+    if re.fullmatch("[A-Za-z0-9]{9}", text):
+        return text
+    return hashlib.sha256(text.encode()).hexdigest()[:9]
+
+
+def _instruct(messages: list[dict[str, Any]], choice: pb.ToolChoice) -> None:
+    """Say that a call is expected: in the first system turn, else the last user turn."""
+    if choice.mode == pb.ToolChoice.MODE_NAMED:
+        text = f"You must call the '{choice.name}' function."
+    else:
+        text = "You must call one or more of the available functions."
+    system = (message for message in messages if message["role"] == "system")
+    users = (message for message in reversed(messages) if message["role"] == "user")
+    place = next(system, None) or next(users, None)
+    if place is None:
+        messages.insert(0, {"role": "system", "content": text})
+    else:
+        place["content"] = f"{place['content']}\n\n{text}" if place["content"] else text
+
+
+def _to_template(message: pb.Message, forgotten: Tags | None) -> dict[str, Any]:
+    """Return a message with text as one string and arguments as mappings.
+
+    Args:
+        forgotten: tags of the thoughts to leave out.
+    """
+    content = "".join(part.text for part in message.parts)
+    entry: dict[str, Any] = {"role": message.role, "content": content}
+    if message.HasField("name"):
+        entry["name"] = message.name
+    if message.HasField("tool_call_id"):
+        entry["tool_call_id"] = message.tool_call_id
+    if message.role == "assistant" and forgotten is not None:
+        entry["content"] = _without_thoughts(content, forgotten)
+    elif message.HasField("reasoning"):
+        entry["reasoning_content"] = message.reasoning
+    if message.tool_calls:
+        entry["tool_calls"] = _to_calls(message.tool_calls)
+    return entry
+
+
+def _without_thoughts(content: str, tags: Tags) -> str:
+    """Return an assistant's text without the block of thoughts at its head."""
+    closed = content.find(tags.closing)
+    head = content[:closed]
+    if closed < 0 or (tags.opening in head and not head.lstrip().startswith(tags.opening)):
+        return content
+    return content[closed + len(tags.closing) :].lstrip("\n")
+
+
+def _to_calls(calls: Iterable[pb.ToolCall]) -> Sequence[dict[str, Any]]:
+    return [
+        {
+            "id": call.id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": _to_arguments(call.arguments)},
+        }
+        for call in calls
+    ]
+
+
+def _to_arguments(text: str) -> Any:
+    """Return arguments as a mapping; text that is no JSON object stays as it is."""
+    try:
+        value = json.loads(text or "{}")
+    except ValueError:
+        return text
+    return value if isinstance(value, dict) else text

@@ -1,0 +1,65 @@
+"""Calls of Functionary v3.2, JSON arguments below a line that names who is spoken to.
+
+    >>>all
+    Let me look.>>>get_weather
+    {"city": "Paris"}>>>get_time
+    {"zone": "CET"}
+
+`all` is the user: what follows is content. The prompt ends in the first `>>>`, so the answer may
+begin with the name: `all` or a declared function. The lines that name someone are markup, and so
+is white space between such a line and the arguments; what follows complete arguments is content.
+Source: Functionary's template v3.llama3.
+"""
+
+from __future__ import annotations
+
+import re
+
+from workers.text.toolcalls.block import read_arguments, read_one
+from workers.text.toolcalls.format import Call, Format, Tools
+from workers.text.toolcalls.reader.source import Reading
+from workers.text.toolcalls.stream import StreamParser
+
+_OPENING = ">>>"
+_USER = "all"
+_NAME = re.compile(r"[\w.-]+")
+
+
+class Functionary32Parser(StreamParser):
+    """Reads answers of these models."""
+
+    def __init__(self, tools: Tools) -> None:
+        super().__init__()
+        self._first = tuple(f"{name}\n" for name in {_USER, *tools})
+
+    def _read(self) -> Reading[None]:
+        if (yield from self._source.look(self._first)):
+            yield from self._read_message("")
+        while (yield from self._source.find((_OPENING,), self._out.text)):
+            # Of more than three, the last ones are the delimiter.
+            while (yield from read_one(self._source, ">")):
+                self._out.text(">")
+            yield from self._read_message(_OPENING)
+
+    def _read_message(self, opening: str) -> Reading[None]:
+        """Read what follows an opening: a name's line, and the arguments of a call."""
+        self._source.keep(opening)
+        name = yield from self._source.read_run(_NAME)
+        if name and (yield from read_one(self._source, "\n")):
+            if name == _USER:
+                self._source.forget()
+                return
+            arguments = yield from read_arguments(self._source)
+            if arguments is not None:
+                self._source.forget()
+                self._out.call(Call(name, arguments))
+                return
+        self._out.text(self._source.release())
+
+
+FORMAT = Format(
+    name="functionary32",
+    markers=(_OPENING,),
+    detect=lambda template: f"{_OPENING}{_USER}" in template,
+    parser=Functionary32Parser,
+)

@@ -1,0 +1,28 @@
+"""Calls as bare JSON objects, where a template knows tools and no family's format; they stream.
+
+    {"name": "get_weather", "arguments": {"city": "Paris"}}
+
+The whole answer is the call, or a list of calls, or several separated by `;` or new lines. The
+text is held back until its keys say whether it is a call. Hermes' tags, into which many models
+fall by themselves, announce calls anywhere.
+Source: the JSON that instructions of such templates commonly ask for.
+"""
+
+from __future__ import annotations
+
+import re
+
+from workers.text.toolcalls.format import Format, Wrapper
+from workers.text.toolcalls.formats import hermes
+from workers.text.toolcalls.json_block import JsonBlockParser
+
+# The variable in an expression or a statement, not the word in a text.
+_TOOLS = re.compile(r"\{[{%](?:(?![}%]\}).)*\btools\b", re.DOTALL)
+
+FORMAT = Format(
+    name="generic_json",
+    markers=hermes.FORMAT.markers,
+    detect=lambda template: _TOOLS.search(template) is not None,
+    parser=lambda _: JsonBlockParser(*hermes.FORMAT.markers, bare=True),
+    wrapper=Wrapper("", "", "arguments"),
+)

@@ -1,0 +1,59 @@
+"""Calls of Granite 3 models, as JSON objects or a list of them; three ways to enclose them.
+
+    <response><tool_call>{"name": "get_weather", "arguments": {…}}</tool_call></response>
+    <|tool_call|>[{"name": "get_weather", "arguments": {"city": "Paris"}}]
+    <tool_call>[{"name": "get_weather", "arguments": {"city": "Paris"}}]</tool_call>
+
+The first one's block may hold several `<tool_call>` elements. White space inside a block is
+markup. `<response>` around anything else is content.
+Source: the chat templates of Granite 3.0 to 3.3 (`<|tool_call|>`), what 3.1 is known to write
+(`<tool_call>`), and the answer tags of 3.3.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from workers.text.toolcalls.block import BlockParser, read_json, read_one
+from workers.text.toolcalls.format import Call, Format
+from workers.text.toolcalls.json_call import calls_of
+from workers.text.toolcalls.reader.source import Reading
+
+_RESPONSE = "<response>"
+_END_RESPONSE = "</response>"
+_CALL = "<tool_call>"
+_END_CALL = "</tool_call>"
+_TOKEN = "<|tool_call|>"  # noqa: S105 - a delimiter
+
+
+class GraniteParser(BlockParser):
+    """Reads answers of these models."""
+
+    def __init__(self) -> None:
+        super().__init__({_RESPONSE: (_END_RESPONSE,), _CALL: (_END_CALL,), _TOKEN: ()}, many=True)
+
+    def _read_calls(self) -> Reading[Sequence[Call] | None]:
+        element = self.opening if self.opening != _RESPONSE else ""
+        if not element and not (yield from read_one(self._source, _CALL)):
+            return None
+        text = yield from read_json(self._source)
+        calls = None if text is None else calls_of(text, "name", "arguments")
+        if calls is not None and not element:
+            yield from self._source.skip_space()
+            yield from read_one(self._source, _END_CALL)
+        return calls
+
+
+def _detect(template: str) -> bool:
+    return (_TOKEN in template and "<|start_of_role|>" in template) or (
+        re.search(rf"{_RESPONSE}\s*{_CALL}", template) is not None
+    )
+
+
+FORMAT = Format(
+    name="granite",
+    markers=(_RESPONSE, _END_RESPONSE, _CALL, _END_CALL, _TOKEN),
+    detect=_detect,
+    parser=lambda _: GraniteParser(),
+)

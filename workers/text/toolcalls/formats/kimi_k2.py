@@ -1,0 +1,62 @@
+"""Calls of Kimi K2, JSON arguments behind an id that holds the name.
+
+    <|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0
+    <|tool_call_argument_begin|>{"city": "Paris"}<|tool_call_end|><|tool_calls_section_end|>
+
+on one line. Some checkpoints write `tool_call_section`. White space between delimiters, and
+around an id and its arguments, is markup; the model's own ids are too.
+Source: Moonshot's tool-call guidance for Kimi K2 and its chat template.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from workers.text.toolcalls.block import BlockParser, read_arguments, read_name, read_one
+from workers.text.toolcalls.format import Call, Format
+from workers.text.toolcalls.reader.source import Reading
+
+_OPENINGS = ("<|tool_calls_section_begin|>", "<|tool_call_section_begin|>")
+_CLOSINGS = ("<|tool_calls_section_end|>", "<|tool_call_section_end|>")
+_CALL = "<|tool_call_begin|>"
+_ARGUMENTS = "<|tool_call_argument_begin|>"
+_END_CALL = "<|tool_call_end|>"
+_INDEX = re.compile(r":\d+$")
+
+
+class KimiK2Parser(BlockParser):
+    """Reads answers of these models."""
+
+    def __init__(self) -> None:
+        super().__init__(dict.fromkeys(_OPENINGS, _CLOSINGS), many=True)
+
+    def _read_calls(self) -> Reading[Sequence[Call] | None]:
+        if not (yield from read_one(self._source, _CALL)):
+            return None
+        yield from self._source.skip_space()
+        name = _INDEX.sub("", (yield from read_name(self._source)))
+        name = name.removeprefix("functions.")
+        yield from self._source.skip_space()
+        if not name or not (yield from read_one(self._source, _ARGUMENTS)):
+            return None
+        arguments = yield from read_arguments(self._source)
+        if arguments is None:
+            return None
+        end = yield from self._source.skip_space()
+        if end and not (yield from read_one(self._source, _END_CALL)):
+            return None
+        return [Call(name, arguments)]
+
+
+def _detect(template: str) -> bool:
+    # The first template of the family renders no calls of its own.
+    return _OPENINGS[0] in template or ("<|im_middle|>" in template and "tool_declare" in template)
+
+
+FORMAT = Format(
+    name="kimi_k2",
+    markers=(*_OPENINGS, *_CLOSINGS, _CALL, _ARGUMENTS, _END_CALL),
+    detect=_detect,
+    parser=lambda _: KimiK2Parser(),
+)

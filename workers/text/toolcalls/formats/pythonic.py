@@ -1,0 +1,84 @@
+"""Calls written as Python, as LFM2 and some Llama and Nemotron models do.
+
+    <|tool_call_start|>[get_weather(city="Paris", days=2), get_time(zone="CET")]<|tool_call_end|>
+
+Arguments have names; values are literals, lists and dicts, with JSON's words for constants
+allowed. Nothing is evaluated. A parameter that the tool's schema makes a string is the text that
+stands there when it is no Python string. The JSON list of calls that LFM2 can be asked for is
+understood too. White space inside a block, outside of strings, is markup.
+Source: the chat templates and tool-use guide of LFM2 and LFM2.5.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from workers.text.toolcalls import json_call
+from workers.text.toolcalls.format import Call, Format, Tools, to_json
+from workers.text.toolcalls.quoted_block import QuotedBlockParser
+from workers.text.toolcalls.reader.literal import MalformedError, Reader, object_of
+from workers.text.toolcalls.schema import Schema
+
+_OPENING = "<|tool_call_start|>"
+_CLOSING = "<|tool_call_end|>"
+_NAME = re.compile(r"[\w.-]+")
+_KEY = re.compile(r"[^\W\d]\w*")
+
+
+class PythonicParser(QuotedBlockParser):
+    """Reads answers of these models."""
+
+    def __init__(self, tools: Tools) -> None:
+        super().__init__(_OPENING, _CLOSING, ('"', "'"), escapes=True)
+        self._tools = tools
+
+    def _calls_of(self, body: str) -> Sequence[Call] | None:
+        reader = _CallReader(body, self._tools)
+        try:
+            calls = reader.calls()
+        except MalformedError:
+            return json_call.calls_of(body, "name", "arguments")
+        return calls if reader.at_end() else None
+
+
+class _CallReader(Reader):
+    """Reads calls written as Python."""
+
+    def __init__(self, text: str, tools: Tools) -> None:
+        super().__init__(text)
+        self._tools = tools
+
+    def calls(self) -> list[Call]:
+        """Read a list of calls, or one without the brackets."""
+        self.skip()
+        if self.text.startswith("[", self.place):
+            return self.items("[", "]", self._call)
+        return [self._call()]
+
+    def _call(self) -> Call:
+        self.skip()
+        name = self.match(_NAME) or self.fail()
+        parameters = self._tools.get(name, {})
+        schema = Schema(parameters, parameters)
+        self.skip()
+        return Call(name, object_of(dict(self.items("(", ")", lambda: self._argument(schema)))))
+
+    def _argument(self, schema: Schema) -> tuple[str, str]:
+        self.skip()
+        key = self.match(_KEY) or self.fail()
+        self.expect("=")
+        self.skip()
+        start = self.place
+        literal = self.value()
+        if literal.kind != "string" and schema.member(key).is_text:
+            return key, to_json(self.text[start : self.place])
+        return key, literal.text
+
+
+FORMAT = Format(
+    name="pythonic",
+    markers=(_OPENING, _CLOSING),
+    detect=lambda template: _OPENING in template or "<|tool_list_start|>" in template,
+    parser=PythonicParser,
+)
