@@ -24,15 +24,15 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
 
 run: python ## set up, install the starter model, serve it (PORT=18080 picks a port)
-	@$(PYTHON) -m deploy.preflight --config $(CONFIG)
+	@$(PYTHON) -m deploy.run.preflight --config $(CONFIG)
 	@$(MAKE) --no-print-directory set-up
-	@$(BIN)/python -m deploy.starter text
-	@$(BIN)/python -m deploy.document
-	@$(BIN)/python -m deploy.announce --config $(CONFIG) & exec $(BIN)/honcho start
+	@$(BIN)/python -m deploy.starter_models.install text
+	@$(BIN)/python -m deploy.generate.document
+	@$(BIN)/python -m deploy.run.announce --config $(CONFIG) & exec $(BIN)/honcho start
 
 test: set-up-dev lint ## set up, lint, type-check, run the whole test suite (ARGS="-k name")
-	@$(BIN)/python -m deploy.starter text embed whisper whisper-tiny kokoro
-	$(BIN)/python -m deploy.openblas $(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m deploy.starter_models.install text embed whisper whisper-tiny kokoro
+	$(BIN)/python -m deploy.setup.openblas $(BIN)/python -m pytest $(ARGS)
 
 lint: set-up-dev ## ruff and mypy
 	$(BIN)/ruff check .
@@ -40,26 +40,26 @@ lint: set-up-dev ## ruff and mypy
 	$(BIN)/mypy
 
 perf: set-up-perf ## measure throughput and latency beside other servers
-	@$(BIN)/python -m deploy.starter text embed whisper whisper-tiny kokoro
-	$(BIN)/python -m deploy.openblas $(BIN)/python -m tests.perf $(ARGS)
+	@$(BIN)/python -m deploy.starter_models.install text embed whisper whisper-tiny kokoro
+	$(BIN)/python -m deploy.setup.openblas $(BIN)/python -m tests.perf $(ARGS)
 
 proto: set-up-dev ## generate shared/pb from proto/
-	$(BIN)/python -m deploy.protobuf
+	$(BIN)/python -m deploy.generate.protobuf
 
 docs: set-up-dev ## write the Procfile, the sample fleet file, docs/configuration.md and docs/dialects.md
-	$(BIN)/python -m deploy.document
+	$(BIN)/python -m deploy.generate.document
 
 clean: ## remove the environment and caches; models stay
 	rm -rf $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 set-up: python
-	@$(PYTHON) -m deploy.bootstrap text embed audio
+	@$(PYTHON) -m deploy.setup.bootstrap text embed audio
 
 set-up-perf: python
-	@$(PYTHON) -m deploy.bootstrap text embed audio dev perf
+	@$(PYTHON) -m deploy.setup.bootstrap text embed audio dev perf
 
 set-up-dev: python
-	@$(PYTHON) -m deploy.bootstrap text embed audio dev
+	@$(PYTHON) -m deploy.setup.bootstrap text embed audio dev
 
 python:
 	@test -n "$(PYTHON)" || { echo "error: Python 3.11 or newer is needed; install it," \

@@ -1,5 +1,10 @@
-"""What installs, starts and keeps the processes: set-up, supervisor, launcher, starter models.
+"""Everything around the processes: starting them, setting a machine up, models to begin with.
 
-Imports `shared`; gateway and workers are started as processes of their own. Two pure parts of them
-are read: the formats of tool calls, and the dialects, of which a page is made.
+Starts gateway and workers as processes, and imports of their code only what it makes pages of.
 """
+
+from pathlib import Path
+from typing import Final
+
+# The checkout.
+ROOT: Final = Path(__file__).resolve().parent.parent

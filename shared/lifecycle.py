@@ -1,4 +1,4 @@
-"""The life of one process under `deploy/supervise.py`.
+"""The life of one process under `deploy/run/supervise.py`.
 
 Owns the child's end of the liveness socket, the exit codes, and the two signals. The supervisor
 hands down one end of a socket pair: end-of-file on it means that the supervisor is gone, and

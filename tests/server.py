@@ -23,7 +23,7 @@ from typing import Any
 import psutil
 import tomli_w
 
-from deploy import process
+from deploy.run import process
 from shared.fleet import load_fleet
 from tests.wait import wait_for
 
@@ -89,7 +89,7 @@ class Server:
         own = {"PYTHONPATH": str(ROOT), "TMPDIR": str(self.temporary)}
         self._environ = os.environ | own | dict(environ or {})
         if modules is None:
-            command = [sys.executable, "-m", "deploy.launch", "--port", str(self.port), *words]
+            command = [sys.executable, "-m", "deploy.cli", "--port", str(self.port), *words]
             self._started = [self._start(command, folder)]
         else:
             self._environ["MLXCEL_PORT"] = str(self.port)

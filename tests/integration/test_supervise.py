@@ -15,15 +15,16 @@ import psutil
 import pytest
 import tomli_w
 
-from deploy import openblas, starter
-from deploy.ancestry import ORIGIN_ENV
-from deploy.starter_model import STARTERS
+from deploy.run.parent_watch import ORIGIN_ENV
+from deploy.setup import openblas
+from deploy.starter_models import install
+from deploy.starter_models.table import STARTERS
 from shared.lifecycle import EXIT_PERMANENT
 from tests.wait import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Runs a supervisor with limits from its first argument, as deploy/supervise.py does.
+# Runs a supervisor with limits from its first argument, as deploy/run/supervise.py does.
 DRIVER = """
 import json, os, sys
 from deploy.patience import Limits
@@ -333,11 +334,11 @@ def silent_registry():
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_an_install_ends_with_its_supervisor(stage, silent_registry, number):
-    model = starter.MODELS / STARTERS["embed"].name
+    model = install.MODELS / STARTERS["embed"].name
     fleet = {"workers": [{"name": "embed", "kind": "embed", "model": str(model)}]}
     (stage.folder / "fleet.toml").write_text(tomli_w.dumps(fleet))
     stage.environ |= {"XDG_CACHE_HOME": str(stage.folder), "PIP_INDEX_URL": silent_registry}
-    supervisor = [sys.executable, "-m", "deploy.supervise", "--name", "embed"]
+    supervisor = [sys.executable, "-m", "deploy.run.supervise", "--name", "embed"]
     running = stage.run([*supervisor, "--config", "fleet.toml", "--", "true"])
     # The installer, and the registry's client.
     tree = psutil.Process(running.pid).children
@@ -350,12 +351,28 @@ def test_an_install_ends_with_its_supervisor(stage, silent_registry, number):
 def test_the_command_line_preloads_openblas_where_it_exists(stage):
     (stage.folder / "fleet.toml").write_text("")
     code = f"import os, sys; print(os.environ.get('LD_PRELOAD')); sys.exit({EXIT_PERMANENT})"
-    supervisor = [sys.executable, "-m", "deploy.supervise", "--name", "x", "--config", "fleet.toml"]
+    supervisor = [
+        sys.executable,
+        "-m",
+        "deploy.run.supervise",
+        "--name",
+        "x",
+        "--config",
+        "fleet.toml",
+    ]
     assert stage.run([*supervisor, "--", sys.executable, "-c", code]).wait(10) == EXIT_PERMANENT
     assert stage.log.read_text().splitlines()[0].split()[0] == str(openblas.find())
 
 
 def test_a_broken_fleet_file_is_one_line_and_not_tried(stage):
-    supervisor = [sys.executable, "-m", "deploy.supervise", "--name", "x", "--config", "none.toml"]
+    supervisor = [
+        sys.executable,
+        "-m",
+        "deploy.run.supervise",
+        "--name",
+        "x",
+        "--config",
+        "none.toml",
+    ]
     assert stage.run([*supervisor, "--", "true"]).wait(10) == EXIT_PERMANENT
     assert stage.log.read_text() == "error: none.toml: no such file\n"

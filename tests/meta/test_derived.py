@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy import dialect_page, document, protobuf
+from deploy.generate import dialect_page, document, protobuf
 from shared import fleet
 from shared.declaration import entries
 from shared.settings import WORKER_SETTINGS, GatewaySettings, SupervisorSettings

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy import launch, resolution
+from deploy import cli
+from deploy.run import resolution
 from shared.config import refuse_environment
 from shared.declaration import ConfigError, entries
 from shared.settings import refused
@@ -23,7 +24,7 @@ OTHERS = {"HF_TOKEN"}
 
 
 def served_flags() -> set[str]:
-    parser = launch.build_parser()
+    parser = cli.build_parser()
     hidden = {
         flag
         for action in parser._actions
@@ -62,7 +63,7 @@ def test_nothing_else_is_refused():
 )
 def test_a_refused_flag_stops_the_start_with_its_sentence(words, capsys):
     with pytest.raises(SystemExit):
-        launch.main(words)
+        cli.main(words)
     flag = words[0].partition("=")[0]
     assert capsys.readouterr().err == f"error: {flag}: {refused.FLAGS[flag]}\n"
 
@@ -75,10 +76,10 @@ def test_a_refused_environment_name_does_so_too_unless_it_is_empty():
 
 def test_what_asks_for_what_happens_anyway_is_let_through():
     words = ["--cache-reuse", "0", "--warmup", "--cache-type-k=f16", "--port", "1"]
-    assert launch.build_parser().parse_args(words).port == "1"
+    assert cli.build_parser().parse_args(words).port == "1"
     for words in (["--cache-reuse", "256"], ["--cache-reuse"], ["--warmup", "0"]):
         with pytest.raises(ConfigError):
-            launch.build_parser().parse_args(words)
+            cli.build_parser().parse_args(words)
     environ = {"LLAMA_ARG_CACHE_REUSE": "0", "APC_ENABLED": "false"}
     refuse_environment(environ, refused.ENVIRONMENT, refused.INERT)
     with pytest.raises(ConfigError, match=r"^APC_ENABLED: "):

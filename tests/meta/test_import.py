@@ -94,7 +94,7 @@ def test_one_kind_of_worker_never_imports_another():
     ("modules", "package"),
     [
         # Before the environment exists there is the standard library alone.
-        ("deploy.bootstrap, deploy.preflight", "deploy"),
+        ("deploy.setup.bootstrap, deploy.run.preflight", "deploy"),
         # The launcher reads tool calls where no worker's libraries are installed.
         ("deploy.commands.parse", "workers"),
     ],

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from deploy import bootstrap
-from deploy.bootstrap import Stamp
+from deploy.setup import bootstrap
+from deploy.setup.bootstrap import Stamp
 
 
 @pytest.fixture

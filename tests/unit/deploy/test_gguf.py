@@ -9,7 +9,7 @@ import mlx_lm
 import numpy as np
 import pytest
 
-from deploy import gguf, gguf_tokenizer
+from deploy.starter_models import gguf, gguf_tokenizer
 
 HEADS, KV_HEADS, WIDTH, HIDDEN, LAYERS = 4, 2, 32, 64, 2
 TOKENS = ["<|unk|>", "<|bos|>", "<|eos|>", "a", "b", "1", "2", "Ġ", "ab", "Ġab"]

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy import launch, launchd, process
+from deploy import cli
+from deploy.run import launchd, process
 from shared.fleet import load_fleet
 
 FLEET = '[[workers]]\nname = "one"\nmodel = "a"\nreplicas = 2\n[[workers]]\nname = "two"\n'
@@ -25,7 +26,7 @@ def config(tmp_path):
 def jobs(config, tmp_path):
     folder = tmp_path / "jobs"
     words = ["launchd", "render", str(folder), "--config", str(config)]
-    launch.main([*words, "--logs", str(tmp_path / "logs")])
+    cli.main([*words, "--logs", str(tmp_path / "logs")])
     return [plistlib.loads(path.read_bytes()) for path in sorted(folder.iterdir())]
 
 
@@ -72,7 +73,7 @@ def test_search_path_is_handed_on(config, tmp_path):
 
 def test_a_broken_fleet_file_is_one_line(tmp_path, capsys):
     with pytest.raises(SystemExit) as ending:
-        launch.main(["launchd", "render", str(tmp_path), "--config", str(tmp_path / "none.toml")])
+        cli.main(["launchd", "render", str(tmp_path), "--config", str(tmp_path / "none.toml")])
     assert str(ending.value.code).startswith("error: ")
     assert "no such file" in str(ending.value.code)
 
@@ -80,5 +81,5 @@ def test_a_broken_fleet_file_is_one_line(tmp_path, capsys):
 def test_a_folder_that_can_not_be_made_is_one_line(tmp_path, config):
     (tmp_path / "file").write_text("")
     with pytest.raises(SystemExit) as ending:
-        launch.main(["launchd", "render", str(tmp_path / "file" / "x"), "--config", str(config)])
+        cli.main(["launchd", "render", str(tmp_path / "file" / "x"), "--config", str(config)])
     assert str(ending.value.code).startswith("error: [Errno 20] Not a directory")

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from deploy import ancestry, launch, openblas, preflight
-from deploy.announce import invite, is_ready
+from deploy import cli
+from deploy.run import parent_watch, preflight
+from deploy.run.announce import invite, is_ready
+from deploy.setup import openblas
 from shared import rundir
 from shared.lifecycle import EXIT_PERMANENT, PermanentError
 from shared.settings import GatewaySettings
@@ -94,7 +96,7 @@ def test_a_start_that_can_not_succeed_is_one_line(words, complaint, capfd, monke
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(os, "environ", {"MLXCEL_PORT": "18943"})
     with pytest.raises(SystemExit) as ending:
-        launch.main(words)
+        cli.main(words)
     assert ending.value.code == EXIT_PERMANENT
     out, err = capfd.readouterr()
     assert out == ""
@@ -145,8 +147,8 @@ def test_invitation_mentions_a_key_only_where_one_is_needed():
 
 
 def test_find_parent_reads_any_process():
-    assert ancestry.find_parent(os.getpid()) == os.getppid()
-    assert ancestry.find_parent(2**22 + 1) is None
+    assert parent_watch.find_parent(os.getpid()) == os.getppid()
+    assert parent_watch.find_parent(2**22 + 1) is None
 
 
 def test_openblas_is_put_before_what_is_preloaded_already():

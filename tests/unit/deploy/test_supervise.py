@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from deploy.patience import BackOff, Limits, Pulse
-from deploy.supervise import parse
+from deploy.run.start_timeout import BackOff, Limits, Pulse
+from deploy.run.supervise import parse
 
 
 class Clock:

@@ -1,6 +1,6 @@
 """Turns a llama-architecture GGUF file into a folder that mlx-lm loads.
 
-Owns the mapping of tensors and of the configuration; `deploy/gguf_tokenizer.py` has the
+Owns the mapping of tensors and of the configuration; gguf_tokenizer.py has the
 tokenizer's. Reads with MLX's own GGUF reader, which hands quantised blocks over in MLX's packed
 layout, so that a quantised folder holds the very numbers of the file. Runs on the caller's
 thread, on the CPU.
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import mlx.core as mx
 
-from deploy import gguf_tokenizer
+from deploy.starter_models import gguf_tokenizer
 
 Tensors = dict[str, Any]
 Metadata = Mapping[str, Any]

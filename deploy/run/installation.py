@@ -17,10 +17,10 @@ import threading
 import time
 from typing import Final, NoReturn
 
-from deploy import starter
-from deploy.ancestry import ORIGIN_ENV, Ancestry
-from deploy.archive import StarterError
-from deploy.starter_model import STARTERS
+from deploy.run.parent_watch import ORIGIN_ENV, Ancestry
+from deploy.starter_models import install
+from deploy.starter_models.archive import StarterError
+from deploy.starter_models.table import STARTERS
 from shared.fleet import Fleet
 
 log = logging.getLogger("supervise")
@@ -55,13 +55,13 @@ def _leave(*_: object) -> NoReturn:
 
 def _install(model: str, ancestry: Ancestry) -> bool:
     """Return whether a model is there, unless it is none of the starter models."""
-    wanted = starter.find(model)
+    wanted = install.find(model)
     if wanted is None:
         return True
-    if starter.is_made(wanted, starter.cache_folder(), starter.MODELS):
+    if install.is_made(wanted, install.cache_folder(), install.MODELS):
         return _link(model)
     kind = next(kind for kind, item in STARTERS.items() if item is wanted)
-    command = [sys.executable, "-m", "deploy.installation", kind]
+    command = [sys.executable, "-m", "deploy.run.installation", kind]
     environ = os.environ | {ORIGIN_ENV: str(os.getpid())}
     with subprocess.Popen(command, env=environ, stdin=subprocess.DEVNULL, process_group=0) as child:
         try:
@@ -75,7 +75,7 @@ def _install(model: str, ancestry: Ancestry) -> bool:
 
 def _link(model: str) -> bool:
     try:
-        starter.install_wanted([model])
+        install.install_wanted([model])
     except StarterError as failure:
         log.error("%s", failure)  # noqa: TRY400
         return False
@@ -107,7 +107,7 @@ def main() -> None:
     """Install the starter model named in the arguments; end with whoever has started this."""
     ancestry = Ancestry(os.environ)
     threading.Thread(target=_end_with, args=(ancestry,), daemon=True).start()
-    starter.main()
+    install.main()
 
 
 if __name__ == "__main__":

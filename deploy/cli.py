@@ -25,10 +25,11 @@ from typing import Final
 from honcho.manager import Manager
 from honcho.printer import Message, Printer
 
-from deploy import launchd, preflight, process, resolution, starter
-from deploy.ancestry import HONCHO_ENV, ORIGIN_ENV
-from deploy.archive import StarterError
 from deploy.commands import parse
+from deploy.run import launchd, preflight, process, resolution
+from deploy.run.parent_watch import HONCHO_ENV, ORIGIN_ENV
+from deploy.starter_models import install
+from deploy.starter_models.archive import StarterError
 from shared import rundir
 from shared.config import add_arguments, add_refusals, plain_switches, refuse_environment
 from shared.declaration import ConfigError
@@ -89,8 +90,8 @@ def prepare(options: argparse.Namespace, environ: Mapping[str, str]) -> Fleet:
     settled = _place(resolution.settle(fleet, options, environ))
     local = [entry for entry in settled.workers if not entry.remote]
     # Those of other kinds are installed by their supervisors, while text already answers.
-    starter.install_wanted(entry.options["model"] for entry in local if entry.kind == "text")
-    resolution.check_models(settled, come_later=starter.find)
+    install.install_wanted(entry.options["model"] for entry in local if entry.kind == "text")
+    resolution.check_models(settled, come_later=install.find)
     return settled
 
 
@@ -121,7 +122,7 @@ def run(fleet: Fleet, environ: Mapping[str, str]) -> int:
     manager = Manager(LogPrinter(sys.stdout, colour=sys.stdout.isatty()))
     for item in process.plan(fleet, sys.executable, config):
         manager.add_process(item.name, item.line, env=bare | {HONCHO_ENV: item.name}, cwd=_ROOT)
-    announce = [sys.executable, "-m", "deploy.announce", "--config", str(config)]
+    announce = [sys.executable, "-m", "deploy.run.announce", "--config", str(config)]
     threading.Thread(target=report_killed, args=(manager.events,), daemon=True).start()
     with subprocess.Popen(announce, env=bare, cwd=_ROOT, stdin=subprocess.DEVNULL) as announcer:
         try:

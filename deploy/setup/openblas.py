@@ -4,7 +4,7 @@ The CPU wheel of MLX for Linux links a reference BLAS that reaches about 1.6 GFL
 threaded OpenBLAS of Debian in front of it, fp32 matrix products run some sixty times faster
 and give the same results. macOS has Metal and Accelerate and needs none of this.
 
-Run as `python -m deploy.openblas COMMAND …` to start any command that way.
+Run as `python -m deploy.setup.openblas COMMAND …` to start any command that way.
 """
 
 from __future__ import annotations

@@ -20,10 +20,10 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from deploy import openblas
-from deploy.ancestry import Ancestry
-from deploy.installation import install_models
-from deploy.patience import BackOff, Limits, Pulse
+from deploy.run.installation import install_models
+from deploy.run.parent_watch import Ancestry
+from deploy.run.start_timeout import BackOff, Limits, Pulse
+from deploy.setup import openblas
 from shared import logs
 from shared.config import add_arguments, resolve
 from shared.declaration import ConfigError
@@ -195,7 +195,7 @@ def _explain(reason: int | str) -> str:
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Return the parsed command line: options, `--`, and the command."""
-    parser = argparse.ArgumentParser(prog="deploy.supervise", description=__doc__)
+    parser = argparse.ArgumentParser(prog="deploy.run.supervise", description=__doc__)
     parser.add_argument("--name", required=True, help="of the process, for the log")
     parser.add_argument("--config", type=Path, required=True, help="fleet file")
     add_arguments(parser, [SupervisorSettings])

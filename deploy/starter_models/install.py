@@ -23,11 +23,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from deploy import archive
-from deploy.archive import UNFINISHED, StarterError
-from deploy.starter_model import STARTERS, Starter
+from deploy import ROOT
+from deploy.starter_models import archive
+from deploy.starter_models.archive import UNFINISHED, StarterError
+from deploy.starter_models.table import STARTERS, Starter
 
-MODELS: Final = Path(__file__).resolve().parent.parent / "models"
+MODELS: Final = ROOT / "models"
 _MANIFEST: Final = "mlxcel-starter.json"
 
 
@@ -148,7 +149,7 @@ def _point(link: Path, target: Path) -> None:
 def main() -> None:
     """Install the starter models named in the arguments."""
     parser = argparse.ArgumentParser(
-        prog="deploy.starter", description="Install starter models under models/."
+        prog="deploy.starter_models.install", description="Install starter models under models/."
     )
     parser.add_argument("kind", nargs="+", choices=sorted(STARTERS))
     try:

@@ -107,7 +107,7 @@ def _is_held(path: Path) -> bool:
 
 def main() -> None:
     """Check the port of a fleet file."""
-    parser = argparse.ArgumentParser(prog="deploy.preflight", description=__doc__)
+    parser = argparse.ArgumentParser(prog="deploy.run.preflight", description=__doc__)
     parser.add_argument("--config", type=Path, required=True, help="fleet file")
     options = parser.parse_args()
     try:

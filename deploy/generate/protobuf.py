@@ -8,11 +8,10 @@ from __future__ import annotations
 import sys
 import sysconfig
 from pathlib import Path
-from typing import Final
 
 from grpc_tools import protoc
 
-ROOT: Final = Path(__file__).resolve().parent.parent
+from deploy import ROOT
 
 
 def generate(out: Path) -> None:

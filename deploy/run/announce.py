@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from deploy.ancestry import Ancestry
+from deploy.run.parent_watch import Ancestry
 from shared.config import resolve
 from shared.fleet import load_fleet
 from shared.settings import GatewaySettings
@@ -86,7 +86,7 @@ def _reach(gateway: GatewaySettings) -> str:
 
 def main() -> None:
     """Wait for the server of a fleet file and announce it."""
-    parser = argparse.ArgumentParser(prog="deploy.announce", description=__doc__)
+    parser = argparse.ArgumentParser(prog="deploy.run.announce", description=__doc__)
     parser.add_argument("--config", type=Path, required=True, help="fleet file")
     options = parser.parse_args()
     # Tells also of a launcher that was gone before this process had come so far.

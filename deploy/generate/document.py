@@ -10,7 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from deploy import dialect_page, process
+from deploy import ROOT
+from deploy.generate import dialect_page
+from deploy.run import process
 from shared.declaration import Entry, entries
 from shared.fleet import load_fleet
 from shared.settings import (
@@ -21,7 +23,6 @@ from shared.settings import (
     refused,
 )
 
-ROOT: Final = Path(__file__).resolve().parent.parent
 # As the Procfile names them: from the checkout's own folder.
 _PYTHON: Final = ".venv/bin/python"
 _CONFIG: Final = Path("deploy/mlxcel.toml")

@@ -17,7 +17,7 @@ import mlx.core as mx
 import numpy as np
 import numpy.typing as npt
 
-from deploy.onnx_file import Node, read
+from deploy.starter_models.onnx_file import Node, read
 
 Array = npt.NDArray[Any]
 Named = Iterator[tuple[str, Array]]

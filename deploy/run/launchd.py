@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from deploy import process
+from deploy import ROOT
+from deploy.run import process
 from shared.declaration import ConfigError
 from shared.fleet import load_fleet
 
@@ -54,7 +55,7 @@ def describe(item: process.Process, logs: Path, environ: Mapping[str, str]) -> d
         "Label": f"{_LABEL}.{item.name}",
         "ProgramArguments": list(item.command),
         # `-m` looks for modules there first.
-        "WorkingDirectory": str(Path(__file__).resolve().parent.parent),
+        "WorkingDirectory": str(ROOT),
         "EnvironmentVariables": {"PATH": environ.get("PATH", os.defpath), "PYTHONUNBUFFERED": "1"},
         "StandardOutPath": log,
         "StandardErrorPath": log,

