@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.house import House
+from tests.contract.harness import House
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import base64
 import json
 
 from tests import spec
-from tests.contract.house import House
+from tests.contract.harness import House
 from tests.response_stream import ResponseReader
 
 PATH = "/v1/responses"

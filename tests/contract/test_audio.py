@@ -10,7 +10,7 @@ import openai
 import pytest
 
 from shared.pb import common_pb2 as common
-from tests.contract.audio_house import AudioHouse, open_audio_house
+from tests.contract.audio_harness import AudioHouse, open_audio_house
 from tests.wait import until
 
 TRANSCRIBE, TRANSLATE = "/v1/audio/transcriptions", "/v1/audio/translations"

@@ -7,7 +7,7 @@ import asyncio
 import openai
 import pytest
 
-from tests.contract.house import CHAT, House, body, read_text
+from tests.contract.harness import CHAT, House, body, read_text
 from tests.wait import until
 
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tests import spec
-from tests.contract.house import House
+from tests.contract.harness import House
 from tests.contract.response_client import PATH, ask, call, create, open_capsule, read, said
 from tests.response_stream import ResponseReader
 from tests.wait import until

@@ -8,7 +8,7 @@ import json
 import openai
 import pytest
 
-from tests.contract.house import House
+from tests.contract.harness import House
 from tests.wait import until
 
 PATH = "/v1/completions"

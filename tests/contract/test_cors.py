@@ -7,7 +7,7 @@ import pytest
 from gateway.http.cors import Cors
 from shared.declaration import ConfigError, entries
 from shared.settings import GatewaySettings
-from tests.contract.house import CHAT, House
+from tests.contract.harness import CHAT, House
 
 PAGE = "https://page.example"
 ORIGIN = "Access-Control-Allow-Origin"

@@ -17,7 +17,7 @@ from gateway.dialects.openai.responses import dialect as responses
 from shared.errors import CODES, ServiceError, to_message
 from shared.pb import text_pb2 as pb
 from tests import spec
-from tests.contract.house import House
+from tests.contract.harness import House
 from tests.wait import until
 
 # Code → status, and the type in the reference's envelope and in Anthropic's.

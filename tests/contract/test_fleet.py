@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tests import spec
-from tests.contract.house import House
+from tests.contract.harness import House
 from tests.wait import until
 
 

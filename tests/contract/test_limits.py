@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from tests.contract.house import CHAT, House, body
+from tests.contract.harness import CHAT, House, body
 from tests.wait import until
 
 

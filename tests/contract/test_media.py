@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from shared.pb import common_pb2 as common
-from tests.contract.house import CHAT, House
+from tests.contract.harness import CHAT, House
 
 URL = "http://127.0.0.1:{port}/cat.png"
 

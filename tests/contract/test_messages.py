@@ -10,7 +10,7 @@ from typing import Any
 import anthropic
 import pytest
 
-from tests.contract.house import House
+from tests.contract.harness import House
 from tests.message_stream import MessageReader
 from tests.wait import until
 

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.app import make_metrics_app
 from gateway.server import listen
-from tests.contract.house import CHAT, House, body
+from tests.contract.harness import CHAT, House, body
 from tests.wait import until
 
 # The reference's page: name, type and help of every family, in its order.

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.house import House
+from tests.contract.harness import House
 from tests.wait import until
 
 PATH = "/completion"

@@ -6,7 +6,7 @@ import pytest
 
 from shared.declaration import ConfigError, entries
 from shared.settings import GatewaySettings
-from tests.contract.house import CHAT, House, body
+from tests.contract.harness import CHAT, House, body
 
 
 async def test_every_route_is_below_the_prefix_and_nothing_outside_it(house: House):

@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 
 from shared import lifecycle
-from tests.contract.house import CHAT, body
+from tests.contract.harness import CHAT, body
 from tests.server import find_free_port
 
 FLEET = '[[workers]]\nname = "text"\naddress = "unix:{socket}"\n'

@@ -6,7 +6,7 @@ import pytest
 
 from gateway.state.redis_store import RedisStore
 from gateway.state.store import Limits
-from tests.contract.house import House
+from tests.contract.harness import House
 from tests.contract.response_client import LOOK, PATH, ask, call, create, read, said
 
 

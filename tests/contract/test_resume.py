@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from tests.contract.house import House, read_text
+from tests.contract.harness import House, read_text
 from tests.wait import until
 
 # Every kind of state that a replay must rebuild in the fake.

@@ -11,7 +11,7 @@ import pytest
 
 from shared.pb import common_pb2 as common
 from shared.pb import worker_pb2
-from tests.contract.audio_house import AudioHouse, open_audio_house
+from tests.contract.audio_harness import AudioHouse, open_audio_house
 from tests.wait import until
 
 SPEECH, VOICES = "/v1/audio/speech", "/v1/audio/voices"

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from tests.contract.house import CHAT, House, body
+from tests.contract.harness import CHAT, House, body
 from tests.wait import until
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.contract.house import House
+from tests.contract.harness import House
 from tests.wait import until
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.contract.house import House, body
+from tests.contract.harness import House, body
 
 COUNT = "/v1/chat/completions/input_tokens"
 

@@ -12,7 +12,7 @@ from gateway.server import stop
 from shared.fleet import WorkerEntry
 from shared.pb import common_pb2 as common
 from shared.pb import worker_pb2
-from tests.contract.house import House
+from tests.contract.harness import House
 from tests.fakes.embed_worker import FakeEmbedWorker
 from tests.wait import until
 

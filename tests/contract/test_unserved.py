@@ -12,7 +12,7 @@ from gateway.http.auth import Keys
 from gateway.server import Start, listen, make_context
 from shared.fleet import WorkerEntry
 from shared.settings import GatewaySettings
-from tests.contract.house import House
+from tests.contract.harness import House
 
 SPEECH = ("/v1/audio/speech", "/audio/speech")
 FORMS = (

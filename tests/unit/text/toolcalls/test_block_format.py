@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from tests.unit.toolcalls.reading import calls, content, cut, read, watch
+from tests.unit.text.toolcalls.reading import calls, content, cut, read, watch
 from workers.text.toolcalls.detection import detect, find
 from workers.text.toolcalls.format import Call
 

@@ -17,7 +17,7 @@ from shared.pb import common_pb2 as common
 from shared.pb import text_pb2 as pb
 from shared.pb import worker_pb2
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 RECORDED = json.loads((ROOT / "tests/data/llama_server.json").read_text("utf-8"))
 CARD = worker_pb2.ModelCard(name="m", parameters=4, weight_bytes=8)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.toolcalls.writer import WRITERS
+from tests.unit.text.toolcalls.writer import WRITERS
 from workers.text.toolcalls.detection import FORMATS, detect, find
 
 # What tells each family's published template, with what might mislead beside it.

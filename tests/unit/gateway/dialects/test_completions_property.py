@@ -11,7 +11,7 @@ from gateway.dialects.base import Stamp
 from gateway.dialects.openai import completions, wire
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
-from tests.unit.gateway.drawing import answers, fail_at, refusal, texts, values, whole
+from tests.unit.gateway.dialects.drawing import answers, fail_at, refusal, texts, values, whole
 
 STAMP = Stamp("cmpl-x", 1_715_000_000_000_000_000, 1)
 NAMES = st.sampled_from(sorted(wire.CompletionBody.__struct_fields__))

@@ -11,7 +11,7 @@ from gateway.dialects.base import Policy, Stamp
 from gateway.dialects.openai import chat, wire
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
-from tests.unit.gateway.drawing import answers, fail_at, texts, values, whole
+from tests.unit.gateway.dialects.drawing import answers, fail_at, texts, values, whole
 
 STAMP = Stamp("chatcmpl-x", 1_715_000_000_000_000_000, 1)
 

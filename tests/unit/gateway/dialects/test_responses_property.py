@@ -16,7 +16,7 @@ from gateway.dialects.openai.responses.capsule import seal
 from gateway.dialects.openai.responses.stream import ResponseStream
 from shared.pb import text_pb2 as pb
 from tests.response_stream import ResponseReader, read_response
-from tests.unit.gateway.drawing import answers, fail_at, refusal, texts, values, whole
+from tests.unit.gateway.dialects.drawing import answers, fail_at, refusal, texts, values, whole
 
 STAMP = Stamp("resp_x", 1_715_000_000_000_000_000, 1)
 asked = st.fixed_dictionaries(

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from shared.rundir import Lock
-from tests.unit.text.test_prefix_cache import NAME, Clock, add, ids_of, row
+from tests.unit.text.cache.test_prefix_cache import NAME, Clock, add, ids_of, row
 from tests.wait import wait_for
 from workers.text.cache.prefix_cache import PrefixCache, PrefixLimits
 from workers.text.cache.prefix_store import PrefixStore

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.toolcalls.reading import parse_at_every_cut, watch
+from tests.unit.text.toolcalls.reading import parse_at_every_cut, watch
 from workers.text.toolcalls.format import Arguments, End, Start
 from workers.text.toolcalls.formats import mistral, mistral_nemo
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.toolcalls.reading import content, parse_at_every_cut, read, watch
+from tests.unit.text.toolcalls.reading import content, parse_at_every_cut, read, watch
 from workers.text.toolcalls.format import Arguments, Call, End, Start, Text
 from workers.text.toolcalls.formats.hermes import FORMAT
 

@@ -15,7 +15,7 @@ from shared.errors import ServiceError
 from tests.wait import until
 from workers.audio.sound import recording
 
-SPEECH = Path(__file__).parents[2] / "data" / "audio" / "bicycle.flac"
+SPEECH = Path(__file__).parents[3] / "data" / "audio" / "bicycle.flac"
 
 
 def ffmpeg(*words, data=b""):

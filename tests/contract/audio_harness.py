@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 
 from shared.fleet import WorkerEntry
-from tests.contract.house import House
+from tests.contract.harness import House
 from tests.fakes.audio_worker import FakeAudioWorker
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tests.unit.toolcalls.sample import Answer
+from tests.unit.text.toolcalls.sample import Answer
 from workers.text.toolcalls import detection
 
 EVERYWHERE = ("before", "between", "after")

@@ -12,7 +12,7 @@ import pytest
 
 from deploy.commands.parse import main
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 CALL = '<tool_call>\n{"name": "f", "arguments": {"a": "é"}}\n</tool_call>'
 HARMONY_CALL = '<|channel|>commentary to=functions.f json<|message|>{"a": "é"}<|call|>'
 TOOLS = [{"type": "function", "function": {"name": "g", "parameters": {}}}]

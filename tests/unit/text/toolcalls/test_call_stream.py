@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.unit.toolcalls.reading import cut
+from tests.unit.text.toolcalls.reading import cut
 from workers.text.toolcalls.call_stream import CallStart, CallStream, call_id
 from workers.text.toolcalls.format import Arguments, End, Text
 from workers.text.toolcalls.formats.hermes import FORMAT

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.unit.toolcalls.reading import calls, parse_at_every_cut, watch
+from tests.unit.text.toolcalls.reading import calls, parse_at_every_cut, watch
 from workers.text.toolcalls.format import Arguments, Start
 from workers.text.toolcalls.formats.qwen3_coder import FORMAT
 

@@ -14,7 +14,7 @@ from gateway.dialects.base import Stamp
 from gateway.generation.fold import Item
 from shared.pb import text_pb2 as pb
 from tests.message_stream import MessageReader, read_message
-from tests.unit.gateway.drawing import answers, fail_at, refusal, texts, values, whole
+from tests.unit.gateway.dialects.drawing import answers, fail_at, refusal, texts, values, whole
 
 STAMP = Stamp("msg_x", 1_715_000_000_000_000_000, 1)
 THINKING = [

@@ -13,7 +13,7 @@ from gateway.dialects.llama import infill, native, tokenization, wire
 from gateway.generation.fold import Completion
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
-from tests.unit.gateway.drawing import answers, fail_at, refusal, values, whole
+from tests.unit.gateway.dialects.drawing import answers, fail_at, refusal, values, whole
 
 STAMP = Stamp("cmpl-x", 1_715_000_000_000_000_000, 1)
 NAMES = st.sampled_from(sorted(wire.InfillBody.__struct_fields__))

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.toolcalls.reading import calls, content, cut, read, watch
-from tests.unit.toolcalls.sample import answers, damages, soups
-from tests.unit.toolcalls.writer import WRITERS
+from tests.unit.text.toolcalls.reading import calls, content, cut, read, watch
+from tests.unit.text.toolcalls.sample import answers, damages, soups
+from tests.unit.text.toolcalls.writer import WRITERS
 from workers.text.toolcalls.detection import FORMATS
 
 # In these, text to the user stands in messages of its own, whose headers are markup.
