@@ -15,7 +15,7 @@ from pathlib import Path
 import uvloop
 
 from gateway.http.auth import Keys
-from gateway.server import Start, serve
+from gateway.server import GatewayStart, serve
 from gateway.state.archive import check_address
 from shared import lifecycle, logs, rundir
 from shared.config import add_arguments, refuse_environment, resolve
@@ -38,7 +38,7 @@ def main() -> None:
     uvloop.run(serve(start))
 
 
-def read_start(arguments: list[str]) -> Start:
+def read_start(arguments: list[str]) -> GatewayStart:
     """Return what the command line, the environment and the fleet file say.
 
     Raises:
@@ -59,7 +59,9 @@ def read_start(arguments: list[str]) -> Start:
         raise ConfigError("--allowed-origins: can't be combined with --cors-origins")
     keys = Keys(settings.api_key, [fleet.folder / name for name in settings.api_key_file])
     folder = rundir.open_run_directory(settings.port)
-    return Start(settings, keys, [(entry, entry.addresses(folder)) for entry in fleet.workers])
+    return GatewayStart(
+        settings, keys, [(entry, entry.addresses(folder)) for entry in fleet.workers]
+    )
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from gateway.context import CONTEXT, Context
 from gateway.dialects.base import ErrorDialect
 from gateway.dialects.openai import errors as openai_errors
 from gateway.http import cors
-from gateway.http.body import BODY_PATIENCE_S
+from gateway.http.body import BODY_TIMEOUT_S
 from gateway.http.sse import open_stream
 from gateway.http.stall import hand_over
 from gateway.routes import (
@@ -73,9 +73,9 @@ def make_metrics_app(context: Context) -> web.Application:
 
 def _make(context: Context, routes: Iterable[Route], prefix: str) -> web.Application:
     # Bodies are bounded by body.py, which counts while it reads.
-    app = web.Application(middlewares=[count, hand_over, rim], client_max_size=0)
+    app = web.Application(middlewares=[count, hand_over, error_boundary], client_max_size=0)
     app[CONTEXT] = context
-    app[BODY_PATIENCE_S] = context.body_patience_s
+    app[BODY_TIMEOUT_S] = context.body_timeout_s
     app[_OWNERS] = {}
     app.on_response_prepare.append(_name_request)
     cors.set_up(app, cors.Cors(context.settings))
@@ -104,7 +104,7 @@ async def count(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 
 @web.middleware
-async def rim(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def error_boundary(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Check the key, run the handler, and turn every failure into an answer."""
     headers: dict[str, str] = {}
     request[_ID] = f"req_{secrets.token_hex(12)}"

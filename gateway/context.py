@@ -12,8 +12,8 @@ from gateway.fleet.registry import Registry
 from gateway.generation.generate import Generator
 from gateway.http.auth import Keys
 from gateway.metrics import Metrics
-from gateway.responses.turn import Turn
-from gateway.state.archive import Archive
+from gateway.responses.turn import ResponseTurn
+from gateway.state.archive import ResponseArchive
 from shared.settings import GatewaySettings
 
 
@@ -22,8 +22,8 @@ class Context:
     """Everything a handler may reach.
 
     Attributes:
-        patience_s: how long an admitted stream may stay without a status line.
-        body_patience_s: how long the next bytes of a body may take to come.
+        start_timeout_s: how long an admitted stream may stay without a status line.
+        body_timeout_s: how long the next bytes of a body may take to come.
         turns: responses that are being streamed, by their ids.
     """
 
@@ -31,11 +31,11 @@ class Context:
     keys: Keys
     registry: Registry
     generator: Generator
-    archive: Archive
+    archive: ResponseArchive
     metrics: Metrics
-    patience_s: float = 10.0
-    body_patience_s: float = 60.0
-    turns: dict[str, Turn] = field(default_factory=dict)
+    start_timeout_s: float = 10.0
+    body_timeout_s: float = 60.0
+    turns: dict[str, ResponseTurn] = field(default_factory=dict)
 
     @property
     def policy(self) -> Policy:

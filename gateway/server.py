@@ -39,7 +39,7 @@ _GRACE_S: Final = 1.0
 
 
 @dataclass(frozen=True)
-class Start:
+class GatewayStart:
     """What a gateway process is started with."""
 
     settings: GatewaySettings
@@ -47,13 +47,13 @@ class Start:
     workers: list[tuple[WorkerEntry, tuple[str, ...]]]
 
 
-def make_context(start: Start) -> Context:
+def make_context(start: GatewayStart) -> Context:
     """Return what handlers share. Channels belong to the running loop, so call it there."""
     settings = start.settings
     registry = Registry(
         start.workers,
         queue_limit=settings.max_queue_depth,
-        patience_s=settings.resume_timeout_s,
+        recovery_timeout_s=settings.resume_timeout_s,
         strict_model=settings.strict_model,
         now_s=time.monotonic,
     )
@@ -63,12 +63,12 @@ def make_context(start: Start) -> Context:
     return Context(settings, start.keys, registry, generator, archive, metrics)
 
 
-async def serve(start: Start) -> None:
+async def serve(start: GatewayStart) -> None:
     """Serve until SIGTERM or SIGINT, or until the supervisor is gone."""
     context = make_context(start)
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
-    pulse = Pulse(loop)
+    pulse = LoopWatch(loop)
 
     def on_orphaned() -> None:
         loop.call_soon_threadsafe(stopping.set)
@@ -124,7 +124,7 @@ async def stop(runners: Sequence[web.AppRunner], context: Context) -> None:
     await context.archive.close()
 
 
-class Pulse:
+class LoopWatch:
     """How long the event loop has been busy with one thing."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -24,7 +24,7 @@ _LOCK_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True)
-class Place:
+class WorkerConfig:
     """Where a process stands.
 
     Attributes:
@@ -46,7 +46,7 @@ def take(
     kinds: Mapping[str, type],
     arguments: Sequence[str],
     check: Callable[[Any, Path], None],
-) -> Place:
+) -> WorkerConfig:
     """Return this process's place, with its log set up and its address locked.
 
     Args:
@@ -64,7 +64,7 @@ def take(
     return place
 
 
-def find(program: str, kinds: Mapping[str, type], arguments: Sequence[str]) -> Place:
+def find(program: str, kinds: Mapping[str, type], arguments: Sequence[str]) -> WorkerConfig:
     """Return the place that a command line means.
 
     Raises:
@@ -82,7 +82,7 @@ def find(program: str, kinds: Mapping[str, type], arguments: Sequence[str]) -> P
     if not 0 <= options.replica < len(addresses):
         raise ConfigError(f"--replica: {entry.name} has {len(addresses)} replicas")
     share = fleet.memory_share(entry)
-    return Place(fleet.folder, entry, settings, addresses[options.replica], share)
+    return WorkerConfig(fleet.folder, entry, settings, addresses[options.replica], share)
 
 
 def _parse(program: str, kinds: Mapping[str, type], arguments: Sequence[str]) -> argparse.Namespace:

@@ -21,7 +21,7 @@ Method = Callable[[Any, Any, grpc.aio.ServicerContext], Awaitable[T]]
 StreamMethod = Callable[[Any, Any, grpc.aio.ServicerContext], AsyncGenerator[T]]
 
 
-def rim(method: Method[T]) -> Method[T]:
+def error_boundary(method: Method[T]) -> Method[T]:
     """Wrap a unary RPC method of a servicer."""
 
     @functools.wraps(method)
@@ -38,7 +38,7 @@ def rim(method: Method[T]) -> Method[T]:
     return wrapped
 
 
-def stream_rim(method: StreamMethod[T]) -> StreamMethod[T]:
+def stream_error_boundary(method: StreamMethod[T]) -> StreamMethod[T]:
     """Wrap an RPC method of a servicer that answers in pieces."""
 
     @functools.wraps(method)

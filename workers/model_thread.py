@@ -57,7 +57,7 @@ class Model(Protocol[J]):
         """
 
 
-class Listener(Protocol):
+class ThreadObserver(Protocol):
     """Who hears from the lane. Every method is called on its thread."""
 
     def ready(self) -> None:
@@ -70,7 +70,7 @@ class Listener(Protocol):
         """The thread is about to end; with what ended it, unless it was told to stop."""
 
 
-class Lane(Generic[M, J]):
+class ModelThread(Generic[M, J]):
     """Runs calls on one model.
 
     Args:
@@ -83,7 +83,7 @@ class Lane(Generic[M, J]):
         counters: since the start; they only grow.
     """
 
-    listener: Listener
+    listener: ThreadObserver
 
     def __init__(self, load: Callable[[], M], limit: int) -> None:
         self._load = load

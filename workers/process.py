@@ -16,7 +16,7 @@ from typing import Protocol
 from shared import lifecycle
 from shared.rpc import WorkerServer
 from workers import runtime
-from workers.bootstrap import Place
+from workers.bootstrap import WorkerConfig
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class WorkerProcess(ABC):
         device: what the process computes on.
     """
 
-    def __init__(self, place: Place, *services: str) -> None:
+    def __init__(self, place: WorkerConfig, *services: str) -> None:
         self.device = runtime.set_up(place.memory_share)
         log.info("computing on %s, %d MB", self.device.name, self.device.memory_bytes >> 20)
         self._loop = asyncio.get_running_loop()

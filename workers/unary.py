@@ -16,9 +16,9 @@ import grpc.aio
 from shared.errors import ServiceError, abort
 from shared.pb import worker_pb2, worker_pb2_grpc
 from workers import runtime
-from workers.bootstrap import Place
-from workers.error_boundary import rim
-from workers.model_thread import Lane
+from workers.bootstrap import WorkerConfig
+from workers.error_boundary import error_boundary
+from workers.model_thread import ModelThread
 from workers.process import WorkerProcess
 
 _HEARTBEAT_S = 1.0
@@ -34,7 +34,7 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
         draining: set once it takes no more calls.
     """
 
-    def __init__(self, lane: Lane[Any, Any], budget_bytes: int) -> None:
+    def __init__(self, lane: ModelThread[Any, Any], budget_bytes: int) -> None:
         self.budget_bytes = budget_bytes
         self.draining = False
         self._lane = lane
@@ -46,7 +46,7 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
         self._changed.set()
         self._changed = asyncio.Event()
 
-    @rim
+    @error_boundary
     async def Describe(
         self, request: worker_pb2.DescribeRequest, context: Context
     ) -> worker_pb2.ModelCard:
@@ -91,7 +91,7 @@ class UnaryProcess(WorkerProcess):
         service: full name of the kind's own service; its servicer is added to `server`.
     """
 
-    def __init__(self, place: Place, lane: Lane[Any, Any], service: str) -> None:
+    def __init__(self, place: WorkerConfig, lane: ModelThread[Any, Any], service: str) -> None:
         super().__init__(place, "mlxcel.v1.Worker", service)
         self._lane = lane
         self._service = WorkerService(lane, self.device.memory_bytes)

@@ -19,9 +19,9 @@ from workers.text.answer.channel import ChannelSplitter
 from workers.text.answer.reasoning import (
     KNOWN_TAGS,
     NoSplitter,
+    ReasoningText,
     Splitter,
     TagSplitter,
-    Thought,
     find_tags,
 )
 from workers.text.toolcalls import detection
@@ -31,7 +31,7 @@ from workers.text.toolcalls.formats import harmony
 
 _EVERY = "every"
 # Reads an answer that arrives in parts.
-_Read = Callable[[Iterable[str]], Iterable[StreamPiece | Thought]]
+_Read = Callable[[Iterable[str]], Iterable[StreamPiece | ReasoningText]]
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -56,19 +56,19 @@ def main(arguments: Sequence[str]) -> None:
 
 def _parse(
     form: Format, tools: Tools | None, make_splitter: Callable[[], Splitter], parts: Iterable[str]
-) -> Iterable[StreamPiece | Thought]:
+) -> Iterable[StreamPiece | ReasoningText]:
     """Yield what an answer that arrives in parts is read as."""
     splitter, stream = make_splitter(), CallStream(form, tools, "parse")
     for pieces in (*map(splitter.feed, parts), splitter.finish()):
         for piece in pieces:
-            if isinstance(piece, Thought):
+            if isinstance(piece, ReasoningText):
                 yield piece
             else:
                 yield from stream.feed(piece.text)
     yield from stream.finish()
 
 
-def fold(events: Iterable[StreamPiece | Thought]) -> dict[str, Any]:
+def fold(events: Iterable[StreamPiece | ReasoningText]) -> dict[str, Any]:
     """Return the assistant message that events add up to, in the form of a chat completion."""
     content: list[str] = []
     thoughts: list[str] = []
@@ -76,7 +76,7 @@ def fold(events: Iterable[StreamPiece | Thought]) -> dict[str, Any]:
     for event in events:
         if isinstance(event, Text):
             content.append(event.text)
-        elif isinstance(event, Thought):
+        elif isinstance(event, ReasoningText):
             thoughts.append(event.text)
         elif isinstance(event, CallStart):
             function = {"name": event.name, "arguments": ""}
@@ -176,12 +176,12 @@ def _read_tools(path: Path) -> Tools:
         raise ValueError(f"{path} is no list of tools") from failure
 
 
-def _describe(event: StreamPiece | Thought) -> dict[str, str]:
+def _describe(event: StreamPiece | ReasoningText) -> dict[str, str]:
     if isinstance(event, CallStart):
         return {"event": "start", "id": event.id, "name": event.name}
     if isinstance(event, End):
         return {"event": "end"}
-    kinds = {Text: "text", Thought: "reasoning", Arguments: "arguments"}
+    kinds = {Text: "text", ReasoningText: "reasoning", Arguments: "arguments"}
     return {"event": kinds[type(event)], "text": event.text}
 
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from deploy.run.parent_watch import Ancestry
+from deploy.run.parent_watch import ParentWatch
 from shared.config import resolve
 from shared.fleet import load_fleet
 from shared.settings import GatewaySettings
@@ -90,7 +90,7 @@ def main() -> None:
     parser.add_argument("--config", type=Path, required=True, help="fleet file")
     options = parser.parse_args()
     # Tells also of a launcher that was gone before this process had come so far.
-    ancestry = Ancestry(os.environ)
+    ancestry = ParentWatch(os.environ)
     fleet = load_fleet(options.config)
     gateway = resolve(GatewaySettings, options, os.environ, fleet.gateway, "gateway")
     kinds = [entry.kind for entry in fleet.workers]

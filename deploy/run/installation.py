@@ -17,7 +17,7 @@ import threading
 import time
 from typing import Final, NoReturn
 
-from deploy.run.parent_watch import ORIGIN_ENV, Ancestry
+from deploy.run.parent_watch import ORIGIN_ENV, ParentWatch
 from deploy.starter_models import install
 from deploy.starter_models.archive import StarterError
 from deploy.starter_models.table import STARTERS
@@ -30,7 +30,7 @@ _POLL_S: Final = 0.2
 _PAUSE_S: Final = 60.0
 
 
-def install_models(fleet: Fleet, process: str, ancestry: Ancestry) -> None:
+def install_models(fleet: Fleet, process: str, ancestry: ParentWatch) -> None:
     """See that a worker's starter models are there, however long it takes.
 
     The first is what it is for: without another it starts all the same. Ends the process when it
@@ -53,7 +53,7 @@ def _leave(*_: object) -> NoReturn:
     sys.exit(0)
 
 
-def _install(model: str, ancestry: Ancestry) -> bool:
+def _install(model: str, ancestry: ParentWatch) -> bool:
     """Return whether a model is there, unless it is none of the starter models."""
     wanted = install.find(model)
     if wanted is None:
@@ -87,7 +87,7 @@ def _kill_group(child: subprocess.Popen[bytes]) -> None:
         os.killpg(child.pid, signal.SIGKILL)
 
 
-def _sleep(pause_s: float, ancestry: Ancestry) -> None:
+def _sleep(pause_s: float, ancestry: ParentWatch) -> None:
     """Pause; leave the process when nobody is left who started it."""
     deadline_s = time.monotonic() + pause_s
     while (left_s := deadline_s - time.monotonic()) > 0:
@@ -96,7 +96,7 @@ def _sleep(pause_s: float, ancestry: Ancestry) -> None:
         time.sleep(min(left_s, _POLL_S))
 
 
-def _end_with(ancestry: Ancestry) -> None:
+def _end_with(ancestry: ParentWatch) -> None:
     while not ancestry.is_gone():
         time.sleep(_POLL_S)
     # Made a group of its own by `_install`; this process is one of it.
@@ -105,7 +105,7 @@ def _end_with(ancestry: Ancestry) -> None:
 
 def main() -> None:
     """Install the starter model named in the arguments; end with whoever has started this."""
-    ancestry = Ancestry(os.environ)
+    ancestry = ParentWatch(os.environ)
     threading.Thread(target=_end_with, args=(ancestry,), daemon=True).start()
     install.main()
 

@@ -19,7 +19,7 @@ HONCHO_ENV: Final = "HONCHO_PROCESS_NAME"
 ORIGIN_ENV: Final = "MLXCEL_ORIGIN_PID"
 
 
-class Ancestry:
+class ParentWatch:
     """Remembers who started this process.
 
     Args:

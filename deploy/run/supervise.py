@@ -20,9 +20,9 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from deploy.run.health import BackOff, ChildHealth, SupervisionLimits
 from deploy.run.installation import install_models
-from deploy.run.parent_watch import Ancestry
-from deploy.run.start_timeout import BackOff, Limits, Pulse
+from deploy.run.parent_watch import ParentWatch
 from deploy.setup import openblas
 from shared import logs
 from shared.config import add_arguments, resolve
@@ -48,13 +48,13 @@ class Supervisor:
         self,
         command: Sequence[str],
         environ: Mapping[str, str],
-        limits: Limits | None = None,
-        ancestry: Ancestry | None = None,
+        limits: SupervisionLimits | None = None,
+        ancestry: ParentWatch | None = None,
     ) -> None:
         self._command = list(command)
         self._environ = dict(environ)
-        self._limits = limits or Limits()
-        self._ancestry = ancestry or Ancestry(environ)
+        self._limits = limits or SupervisionLimits()
+        self._ancestry = ancestry or ParentWatch(environ)
         self._signals = 0
         self._wakeup, self._waker = socket.socketpair()
         for end in (self._wakeup, self._waker):
@@ -122,7 +122,7 @@ class Supervisor:
 
     def _attend(self, child: subprocess.Popen[bytes], link: socket.socket) -> int | str | None:
         """Listen to a child until it is gone, and see that it is."""
-        pulse = Pulse(self._limits)
+        pulse = ChildHealth(self._limits)
         complaint = None
         open_links = [link]
         while child.poll() is None:
@@ -206,7 +206,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 def main() -> None:
     """Supervise the command in the arguments."""
     # Before anything that takes time: whoever started this may be gone by its end.
-    ancestry = Ancestry(os.environ)
+    ancestry = ParentWatch(os.environ)
     options = parse()
     logs.set_up(options.name, "info")
     try:
@@ -217,7 +217,7 @@ def main() -> None:
         sys.exit(EXIT_PERMANENT)
     install_models(fleet, options.name, ancestry)
     environ = openblas.preload(os.environ, openblas.find())
-    limits = Limits(step_timeout_s=settings.step_timeout_s)
+    limits = SupervisionLimits(step_timeout_s=settings.step_timeout_s)
     sys.exit(Supervisor(options.command, environ, limits, ancestry).run())
 
 

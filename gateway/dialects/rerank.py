@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from gateway.dialects.embeddings import ImageUrl, decode_fields, is_given
+from gateway.dialects.embeddings import EmbeddingImageUrl, decode_fields, is_given
 from gateway.dialects.sampling import invalid
 from gateway.http.body import decode
 from shared.errors import ServiceError
@@ -27,8 +27,8 @@ class ObjectItem(msgspec.Struct):
     """A text, an image, or both."""
 
     text: str | None = None
-    image: ImageUrl | str | None = None
-    image_url: ImageUrl | str | None = None
+    image: EmbeddingImageUrl | str | None = None
+    image_url: EmbeddingImageUrl | str | None = None
 
 
 Item = str | ObjectItem

@@ -62,7 +62,7 @@ _BODY: Final = msgspec.json.Decoder(Body)
 
 
 @dataclass(frozen=True)
-class Asked:
+class ParsedSpeech:
     """What a body asks for.
 
     Attributes:
@@ -91,7 +91,7 @@ def parse(data: bytes) -> Body:
     return decode(_BODY, data)
 
 
-def build(body: Body) -> Asked:
+def build(body: Body) -> ParsedSpeech:
     """Return what a body asks for.
 
     Raises:
@@ -117,7 +117,7 @@ def build(body: Body) -> Asked:
         whole=form == "wav" and body.stream_format is None and is_short,
         arrival_ns=time.time_ns(),
     )
-    return Asked(request, body.stream_format == "sse")
+    return ParsedSpeech(request, body.stream_format == "sse")
 
 
 def _read_speed(speed: float | None) -> float:

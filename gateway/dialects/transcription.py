@@ -40,7 +40,7 @@ _USAGE: Final = {
 
 
 @dataclass(frozen=True)
-class Asked:
+class ParsedTranscription:
     """What a form asks for.
 
     Attributes:
@@ -57,7 +57,7 @@ class Asked:
     stream: bool
 
 
-def parse(form: Form, *, translate: bool) -> Asked:
+def parse(form: Form, *, translate: bool) -> ParsedTranscription:
     """Return what a form asks for.
 
     Raises:
@@ -87,7 +87,7 @@ def parse(form: Form, *, translate: bool) -> Asked:
         words="word" in granularities,
         arrival_ns=time.time_ns(),
     )
-    return Asked(request, read_model(form), style, granularities, stream)
+    return ParsedTranscription(request, read_model(form), style, granularities, stream)
 
 
 def read_model(form: Form) -> str | None:
@@ -140,7 +140,7 @@ def _read_max_tokens(text: str) -> int:
     return int(text)
 
 
-def render(asked: Asked, transcript: pb.Transcript) -> tuple[bytes, str]:
+def render(asked: ParsedTranscription, transcript: pb.Transcript) -> tuple[bytes, str]:
     """Return the body of an answer and its content type."""
     if asked.style == "verbose_json":
         return orjson.dumps(_verbose(asked, transcript)), _JSON
@@ -163,7 +163,7 @@ def _done(text: str) -> dict[str, Any]:
     return {"type": "transcript.text.done", "text": text, "usage": _USAGE}
 
 
-def _verbose(asked: Asked, transcript: pb.Transcript) -> dict[str, Any]:
+def _verbose(asked: ParsedTranscription, transcript: pb.Transcript) -> dict[str, Any]:
     table: dict[str, Any] = {
         "task": "translate" if asked.request.translate else "transcribe",
         "language": transcript.language,

@@ -26,14 +26,14 @@ class Admission:
 
     Args:
         limit: requests that may wait, here and at the replicas together.
-        patience_s: how long they wait when no replica is ready.
+        recovery_timeout_s: how long they wait when no replica is ready.
         now_s: a monotonic clock.
     """
 
-    def __init__(self, limit: int, patience_s: float, now_s: Callable[[], float]) -> None:
+    def __init__(self, limit: int, recovery_timeout_s: float, now_s: Callable[[], float]) -> None:
         self.replicas: Sequence[Replica] = ()
         self._limit = limit
-        self._patience_s = patience_s
+        self._recovery_timeout_s = recovery_timeout_s
         self._now_s = now_s
         self._waiting: list[Ticket] = []
         self._giving_up: asyncio.TimerHandle | None = None
@@ -86,7 +86,7 @@ class Admission:
         away = bool(self._waiting) and not any(replica.ready for replica in self.replicas)
         if away and self._giving_up is None:
             loop = asyncio.get_running_loop()
-            self._giving_up = loop.call_later(self._patience_s, self._give_up)
+            self._giving_up = loop.call_later(self._recovery_timeout_s, self._give_up)
         elif not away and self._giving_up is not None:
             self._giving_up.cancel()
             self._giving_up = None
@@ -97,7 +97,7 @@ class Admission:
             ticket.fail(
                 ServiceError(
                     "worker_unavailable",
-                    f"The model worker did not come back within {self._patience_s:g} s.",
+                    f"The model worker did not come back within {self._recovery_timeout_s:g} s.",
                     retry_after_s=1.0,
                 )
             )

@@ -32,7 +32,7 @@ class Registry:
     Args:
         workers: the fleet's entries, each with the gRPC addresses of its replicas.
         queue_limit: requests that may wait per worker.
-        patience_s: how long they wait for a worker that is away.
+        recovery_timeout_s: how long they wait for a worker that is away.
         strict_model: refuse unknown model names.
         now_s: a monotonic clock.
     """
@@ -42,13 +42,13 @@ class Registry:
         workers: Sequence[tuple[WorkerEntry, Sequence[str]]],
         *,
         queue_limit: int,
-        patience_s: float,
+        recovery_timeout_s: float,
         strict_model: bool,
         now_s: Callable[[], float],
     ) -> None:
         self._gateway_id = secrets.token_hex(8)
         self._queue_limit = queue_limit
-        self._patience_s = patience_s
+        self._recovery_timeout_s = recovery_timeout_s
         self._strict_model = strict_model
         self._now_s = now_s
         self._tasks: list[asyncio.Task[None]] = []
@@ -56,8 +56,8 @@ class Registry:
 
     def _make(self, entry: WorkerEntry, addresses: Sequence[str]) -> Worker:
         if entry.kind != "text":
-            return UnaryWorker(entry, addresses, self._patience_s, self._now_s)
-        admission = Admission(self._queue_limit, self._patience_s, self._now_s)
+            return UnaryWorker(entry, addresses, self._recovery_timeout_s, self._now_s)
+        admission = Admission(self._queue_limit, self._recovery_timeout_s, self._now_s)
         replicas = [Replica(a, self._gateway_id, admission.pump, self._now_s) for a in addresses]
         admission.replicas = replicas
         return TextWorker(entry, replicas, admission)

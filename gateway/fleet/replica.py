@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from gateway.fleet.mailbox import Mailbox
 from gateway.fleet.text_client import TextClient
-from gateway.fleet.worker_watch import Presence
+from gateway.fleet.worker_watch import WorkerWatch
 from shared.errors import ServiceError
 from shared.pb import common_pb2 as common
 from shared.pb import text_pb2 as pb
@@ -61,7 +61,7 @@ class Ticket:
             self.placed.exception()
 
 
-class Replica(Presence):
+class Replica(WorkerWatch):
     """One text worker process: its client and the last it said. Observes its own client."""
 
     def __init__(

@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 import grpc.aio
 
 from gateway.fleet.mailbox import Mailbox
-from gateway.fleet.worker_watch import Observer, keep_talking
+from gateway.fleet.worker_watch import WorkerObserver, keep_talking
 from shared import rpc
 from shared.errors import ServiceError, from_rpc
 from shared.pb import text_pb2 as pb
@@ -39,7 +39,7 @@ class TextClient:
         gateway_id: random per process start; names this process's Watch.
     """
 
-    def __init__(self, address: str, gateway_id: str, observer: Observer) -> None:
+    def __init__(self, address: str, gateway_id: str, observer: WorkerObserver) -> None:
         self.address = address
         self._gateway_id = gateway_id
         self._observer = observer

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 import grpc.aio
 
-from gateway.fleet.worker_watch import Observer, keep_talking
+from gateway.fleet.worker_watch import WorkerObserver, keep_talking
 from shared import rpc
 from shared.errors import ServiceError, from_rpc
 from shared.pb import worker_pb2, worker_pb2_grpc
@@ -28,7 +28,7 @@ _DESCRIBE_TIMEOUT_S: Final = 5.0
 class UnaryClient:
     """One worker address."""
 
-    def __init__(self, address: str, observer: Observer) -> None:
+    def __init__(self, address: str, observer: WorkerObserver) -> None:
         self.address = address
         self._observer = observer
         self._channel = rpc.open_channel(address)

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from gateway.fleet.unary_client import A, Method, Q, StreamMethod, UnaryClient
 from gateway.fleet.worker import Worker
-from gateway.fleet.worker_watch import Presence
+from gateway.fleet.worker_watch import WorkerWatch
 from shared.errors import ServiceError, busy
 from shared.fleet import WorkerEntry
 
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 _LOSSES: Final = frozenset({"worker_unavailable", "engine_failed"})
 
 
-class UnaryReplica(Presence):
+class UnaryReplica(WorkerWatch):
     """One worker process that answers each call by itself.
 
     Attributes:
@@ -44,7 +44,7 @@ class UnaryWorker(Worker):
     """A worker that answers each call by itself.
 
     Args:
-        patience_s: how long a call waits for a worker that was lost under it.
+        recovery_timeout_s: how long a call waits for a worker that was lost under it.
         now_s: a monotonic clock.
     """
 
@@ -54,11 +54,11 @@ class UnaryWorker(Worker):
         self,
         entry: WorkerEntry,
         addresses: Sequence[str],
-        patience_s: float,
+        recovery_timeout_s: float,
         now_s: Callable[[], float],
     ) -> None:
         super().__init__(entry, [UnaryReplica(a, self._tell, now_s) for a in addresses])
-        self._patience_s = patience_s
+        self._recovery_timeout_s = recovery_timeout_s
         self._changed = asyncio.Event()
         self._running: set[asyncio.Task[Any]] = set()
         self._failure: ServiceError | None = None
@@ -184,7 +184,7 @@ class UnaryWorker(Worker):
         Raises:
             ServiceError: none is in time.
         """
-        give_up_s = min(deadline_s, _now_s() + self._patience_s)
+        give_up_s = min(deadline_s, _now_s() + self._recovery_timeout_s)
         while not (ready := [replica for replica in self.replicas if replica.ready]):
             try:
                 await asyncio.wait_for(self._changed.wait(), give_up_s - _now_s())

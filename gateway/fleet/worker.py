@@ -16,7 +16,7 @@ from gateway.fleet.admission import Admission
 from gateway.fleet.replica import Replica
 from gateway.fleet.text_client import TextClient
 from gateway.fleet.unary_client import UnaryClient
-from gateway.fleet.worker_watch import Presence, State
+from gateway.fleet.worker_watch import State, WorkerWatch
 from shared.errors import ServiceError
 from shared.fleet import WorkerEntry
 from shared.pb import worker_pb2
@@ -25,7 +25,7 @@ from shared.pb import worker_pb2
 class Worker:
     """What every kind has in common."""
 
-    def __init__(self, entry: WorkerEntry, replicas: Sequence[Presence]) -> None:
+    def __init__(self, entry: WorkerEntry, replicas: Sequence[WorkerWatch]) -> None:
         self.entry = entry
         self.replicas = replicas
 

@@ -30,7 +30,7 @@ _LONGEST_PAUSE_S: Final = 0.25
 State = Literal["loading", "ready", "down"]
 
 
-class Observer(Protocol):
+class WorkerObserver(Protocol):
     """Who is told what becomes known of a worker."""
 
     def on_card(self, card: worker_pb2.ModelCard) -> None:
@@ -46,7 +46,7 @@ class Observer(Protocol):
         """It can't be reached, or is still loading (code `model_loading`)."""
 
 
-class Presence:
+class WorkerWatch:
     """One worker process: the last it said. Observes the client that talks to it."""
 
     def __init__(

@@ -30,7 +30,7 @@ _MAX_DEPTH: Final = 64
 
 
 # How long a client may take for the next bytes of a body.
-BODY_PATIENCE_S: Final = web.AppKey("body_patience_s", float)
+BODY_TIMEOUT_S: Final = web.AppKey("body_timeout_s", float)
 
 
 async def read_body(request: web.Request, limit_bytes: int) -> bytes:
@@ -59,12 +59,12 @@ async def arriving(request: web.Request, piece: Awaitable[T]) -> T:
     Raises:
         ServiceError: `invalid_request`, when nothing comes.
     """
-    patience_s = request.app[BODY_PATIENCE_S]
+    start_timeout_s = request.app[BODY_TIMEOUT_S]
     try:
-        async with asyncio.timeout(patience_s):
+        async with asyncio.timeout(start_timeout_s):
             return await piece
     except TimeoutError:
-        sentence = f"The body is incomplete: nothing more came for {patience_s:g} s."
+        sentence = f"The body is incomplete: nothing more came for {start_timeout_s:g} s."
         raise ServiceError("invalid_request", sentence) from None
 
 

@@ -32,7 +32,7 @@ class EventStream:
     Args:
         render_failure: how this stream tells that it has failed, to its very end.
         ping_s: seconds of silence after which a sign of life is sent; None for never.
-        patience_s: seconds after which a stream without any bytes is opened by one; what
+        start_timeout_s: seconds after which a stream without any bytes is opened by one; what
             fails later is told in the stream.
         render_ping: what this stream's sign of life is; nothing for a comment.
     """
@@ -42,14 +42,14 @@ class EventStream:
         request: web.Request,
         render_failure: Callable[[ServiceError], bytes],
         ping_s: float | None,
-        patience_s: float,
+        start_timeout_s: float,
         render_ping: Callable[[], bytes] = bytes,
     ) -> None:
         self._request = request
         self._render_failure = render_failure
         self._render_ping = render_ping
         self._ping_s = ping_s
-        self._patience_s = patience_s
+        self._start_timeout_s = start_timeout_s
         self._response: web.StreamResponse | None = None
         self._opening = asyncio.Lock()
         self._now_s = asyncio.get_running_loop().time
@@ -114,7 +114,7 @@ class EventStream:
                     await asyncio.sleep(min(left_s, self._ping_s or left_s))
 
     def _allowed_silence_s(self) -> float | None:
-        return self._ping_s if self.opened else self._patience_s
+        return self._ping_s if self.opened else self._start_timeout_s
 
 
 class Stream(Protocol):

@@ -52,7 +52,7 @@ def default_summary_tokens(before_tokens: int) -> int:
 
 
 @dataclass(frozen=True)
-class Job:
+class CompactionJob:
     """What to compact, for whom.
 
     Attributes:
@@ -116,7 +116,7 @@ class Compactor:
         is_full = tokens >= self._context_tokens
         return tokens if is_full or (threshold is not None and tokens >= threshold) else None
 
-    async def compact(self, job: Job, before_tokens: int) -> Compacted:
+    async def compact(self, job: CompactionJob, before_tokens: int) -> Compacted:
         """Return the history of a job, compacted.
 
         Args:
@@ -144,7 +144,7 @@ class Compactor:
             )
         return Compacted(item, pinned, division.kept, tokens, usage)
 
-    async def _refuse_overlong(self, job: Job, items: Sequence[msgspec.Raw]) -> None:
+    async def _refuse_overlong(self, job: CompactionJob, items: Sequence[msgspec.Raw]) -> None:
         """Refuse a history that no context holds, whose summary could not be read out of it."""
         request = compaction.ask_summary(job.fields, items, job.stamp, 1)
         del request.chat.messages[-1]
@@ -170,7 +170,7 @@ class Compactor:
         return cuts[low]
 
     async def _summarise(
-        self, job: Job, items: Sequence[msgspec.Raw], max_tokens: int
+        self, job: CompactionJob, items: Sequence[msgspec.Raw], max_tokens: int
     ) -> tuple[str, common.Usage]:
         request = compaction.ask_summary(job.fields, items, job.stamp, max_tokens)
         request.priority = job.priority

@@ -27,8 +27,8 @@ from gateway.dialects.openai.responses.stream import ResponseStream
 from gateway.fleet.worker import TextWorker
 from gateway.generation.fold import fold
 from gateway.generation.generate import Generator
-from gateway.responses.compaction import Compacted, Compactor, Job, default_keep_tokens
-from gateway.state.archive import Archive, Record
+from gateway.responses.compaction import Compacted, CompactionJob, Compactor, default_keep_tokens
+from gateway.state.archive import Record, ResponseArchive
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 from shared.pb import worker_pb2
@@ -39,12 +39,12 @@ class Means:
     """What a turn needs of the server."""
 
     generator: Generator
-    archive: Archive
+    archive: ResponseArchive
     worker: TextWorker
     card: worker_pb2.ModelCard
 
 
-class Turn:
+class ResponseTurn:
     """A response under way.
 
     Args:
@@ -131,7 +131,7 @@ class Turn:
             return make(parsed.fields, items, stamp).request
 
         (edit,) = parsed.fields.context_management or [wire.ContextEdit("compaction")]
-        job = Job(
+        job = CompactionJob(
             fields=parsed.fields,
             items=parsed.items,
             stamp=stamp,

@@ -59,7 +59,7 @@ def _find(request: web.Request, model: str | None) -> UnaryWorker:
 
 
 async def _write_down(
-    request: web.Request, worker: UnaryWorker, asked: transcription.Asked
+    request: web.Request, worker: UnaryWorker, asked: transcription.ParsedTranscription
 ) -> web.StreamResponse:
     context = request.app[CONTEXT]
     asked.request.priority = parse_priority(request.headers.get("X-Priority", ""))
@@ -75,13 +75,16 @@ async def _write_down(
 
 
 async def _send_stream(
-    request: web.Request, context: Context, worker: UnaryWorker, asked: transcription.Asked
+    request: web.Request,
+    context: Context,
+    worker: UnaryWorker,
+    asked: transcription.ParsedTranscription,
 ) -> web.StreamResponse:
     data = _render(context, worker, asked)
     async with (
         aclosing(data),
         EventStream(
-            request, transcription.render_failure, context.ping_s, context.patience_s
+            request, transcription.render_failure, context.ping_s, context.start_timeout_s
         ) as stream,
     ):
         async for event in data:
@@ -90,7 +93,7 @@ async def _send_stream(
 
 
 async def _render(
-    context: Context, worker: UnaryWorker, asked: transcription.Asked
+    context: Context, worker: UnaryWorker, asked: transcription.ParsedTranscription
 ) -> AsyncGenerator[bytes]:
     """Yield the events of a stream: some text for every window, and all of it at the end."""
     pieces = worker.stream(

@@ -31,8 +31,8 @@ from gateway.dialects.openai.responses.request import (
 from gateway.dialects.unserved import refuse_unserved
 from gateway.http.body import decode, read_body, unknown_keys
 from gateway.http.work import work_on
-from gateway.responses.compaction import Compactor, Job, default_keep_tokens
-from gateway.responses.turn import Means, Turn
+from gateway.responses.compaction import CompactionJob, Compactor, default_keep_tokens
+from gateway.responses.turn import Means, ResponseTurn
 from gateway.routes.route import Handler, Method, Route, answer_json
 from gateway.routes.text import parse_priority, refuse_media, send_stream
 from shared.errors import ServiceError
@@ -69,7 +69,7 @@ async def create(request: web.Request) -> web.StreamResponse:
     """Answer a new response, streamed or whole."""
     context = request.app[CONTEXT]
     parsed, stamp, means = await _receive(request)
-    turn = Turn(means, parsed, stamp)
+    turn = ResponseTurn(means, parsed, stamp)
     await turn.prepare()
     if not parsed.stream:
         return answer_json(await turn.answer())
@@ -160,12 +160,12 @@ def _read_compact(body: bytes) -> wire.CompactBody:
 
 def _make_job(
     request: web.Request, fields: wire.CompactBody, stamp: Stamp, card: worker_pb2.ModelCard
-) -> Job:
+) -> CompactionJob:
     def rebuild(items: list[msgspec.Raw]) -> pb.GenerateRequest:
         chat = make_prompt(fields, items, stamp, [])
         return pb.GenerateRequest(request_id=stamp.request_id, chat=chat)
 
-    return Job(
+    return CompactionJob(
         fields=fields,
         items=input_items(fields.input),
         stamp=stamp,

@@ -62,7 +62,7 @@ async def list_voices(request: web.Request) -> web.Response:
 
 
 async def _call(
-    context: Context, worker: UnaryWorker, asked: speech.Asked
+    context: Context, worker: UnaryWorker, asked: speech.ParsedSpeech
 ) -> AsyncGenerator[bytes]:
     """Yield the bytes of a file as they are made."""
     pieces = worker.stream(
@@ -78,7 +78,7 @@ async def _send_events(
     request: web.Request, context: Context, sound: AsyncGenerator[bytes]
 ) -> web.StreamResponse:
     async with EventStream(
-        request, speech.render_failure, context.ping_s, context.patience_s
+        request, speech.render_failure, context.ping_s, context.start_timeout_s
     ) as stream:
         async for data in sound:
             await stream.send(speech.render_delta(data))

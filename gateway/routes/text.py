@@ -138,7 +138,7 @@ async def send_stream(
         feed: renders what is not in `data`: failures, and signs of life.
         ping_s: silence after which there is a sign of life.
     """
-    patience_s = request.app[CONTEXT].patience_s
+    start_timeout_s = request.app[CONTEXT].start_timeout_s
 
     def render_failure(failure: ServiceError) -> bytes:
         return feed(pb.Event(failed=pb.Failed(error=to_message(failure))))
@@ -148,7 +148,7 @@ async def send_stream(
 
     async with (
         contextlib.aclosing(data),
-        EventStream(request, render_failure, ping_s, patience_s, render_ping) as stream,
+        EventStream(request, render_failure, ping_s, start_timeout_s, render_ping) as stream,
     ):
         async for chunk in data:
             if chunk:

@@ -17,7 +17,7 @@ from redis.asyncio.connection import parse_url
 
 from gateway.state.memory import MemoryStore
 from gateway.state.redis_store import SCHEMES, RedisStore
-from gateway.state.store import Limits, Store
+from gateway.state.store import KeyValueStore, StoreLimits
 from shared.declaration import ConfigError
 from shared.errors import ServiceError
 from shared.settings import GatewaySettings
@@ -42,7 +42,7 @@ _RECORD: Final = msgspec.json.Decoder(Record)
 _TURN: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-class Archive:
+class ResponseArchive:
     """Responses and conversations.
 
     Args:
@@ -51,7 +51,10 @@ class Archive:
     """
 
     def __init__(
-        self, responses: Store | None, conversations: Store | None, families: Store | None
+        self,
+        responses: KeyValueStore | None,
+        conversations: KeyValueStore | None,
+        families: KeyValueStore | None,
     ) -> None:
         self._responses = responses
         self._conversations = conversations
@@ -141,7 +144,7 @@ class Archive:
             if store is not None:
                 await store.close()
 
-    def _require_responses(self) -> Store:
+    def _require_responses(self) -> KeyValueStore:
         if self._responses is None:
             raise ServiceError(
                 "invalid_request",
@@ -158,19 +161,19 @@ def _read(decoder: msgspec.json.Decoder[T], value: bytes) -> T:
         raise ServiceError("store_unavailable", "What is stored can't be read.") from failure
 
 
-def open_archive(settings: GatewaySettings) -> Archive:
+def open_archive(settings: GatewaySettings) -> ResponseArchive:
     """Return the archive that the settings describe; connects to nothing yet."""
-    responses = Limits(
+    responses = StoreLimits(
         settings.responses_store_max_entries,
         settings.responses_store_max_bytes,
         settings.responses_store_ttl_s,
     )
-    conversations = Limits(
+    conversations = StoreLimits(
         settings.conversation_store_max_entries,
         settings.conversation_store_max_bytes,
         settings.conversation_store_ttl_s,
     )
-    return Archive(
+    return ResponseArchive(
         _open(settings.store, "responses", responses),
         _open(settings.store, "conversations", conversations),
         _open(settings.store, "families", responses),
@@ -193,7 +196,7 @@ def check_address(address: str) -> None:
         raise ConfigError("--store: is not the address of a Redis server") from None
 
 
-def _open(address: str, name: str, limits: Limits) -> Store | None:
+def _open(address: str, name: str, limits: StoreLimits) -> KeyValueStore | None:
     if limits.is_off:
         return None
     return MemoryStore(limits) if address == "memory" else RedisStore(name, address, limits)

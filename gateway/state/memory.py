@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gateway.state.store import Limits
+from gateway.state.store import StoreLimits
 
 
 @dataclass
@@ -26,7 +26,7 @@ class MemoryStore:
         now_s: a monotonic clock.
     """
 
-    def __init__(self, limits: Limits, now_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, limits: StoreLimits, now_s: Callable[[], float] = time.monotonic) -> None:
         self._limits = limits
         self._now_s = now_s
         self._entries: OrderedDict[str, _Entry] = OrderedDict()

@@ -19,7 +19,7 @@ from redis.backoff import NoBackoff
 from redis.commands.core import AsyncScript
 from redis.exceptions import RedisError
 
-from gateway.state.store import Limits
+from gateway.state.store import StoreLimits
 from shared.errors import ServiceError
 
 SCHEMES: Final = ("redis://", "rediss://", "unix://")
@@ -96,7 +96,7 @@ class RedisStore:
         timeout_s: longest time an operation may take, connecting included.
     """
 
-    def __init__(self, name: str, url: str, limits: Limits, timeout_s: float = 2.0) -> None:
+    def __init__(self, name: str, url: str, limits: StoreLimits, timeout_s: float = 2.0) -> None:
         self._limits = limits
         self._timeout_s = timeout_s
         self._stem = f"mlxcel:{{{name}}}:"

@@ -11,7 +11,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True)
-class Limits:
+class StoreLimits:
     """What a store may hold. What was not used for longest goes first.
 
     Attributes:
@@ -28,7 +28,7 @@ class Limits:
         return self.max_entries <= 0 or self.max_bytes <= 0
 
 
-class Store(Protocol):
+class KeyValueStore(Protocol):
     """Values by key. Reading and writing are uses; a value larger than the store is not kept.
 
     Raises:

@@ -1,40 +1,40 @@
-"""A house with an audio worker beside its text worker."""
+"""A harness with an audio worker beside its text worker."""
 
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
 
 from shared.fleet import WorkerEntry
-from tests.contract.harness import House
+from tests.contract.harness import Harness
 from tests.fakes.audio_worker import FakeAudioWorker
 
 
-class AudioHouse:
+class AudioHarness:
     """Tests add the words they say to it."""
 
-    def __init__(self, house: House, **card) -> None:
-        self.house = house
-        address = f"unix:{house._folder}/a.sock"
-        house._entries.append((WorkerEntry(1, "ear", "audio", "", 1, 0.0, {}), (address,)))
+    def __init__(self, harness: Harness, **card) -> None:
+        self.harness = harness
+        address = f"unix:{harness._folder}/a.sock"
+        harness._entries.append((WorkerEntry(1, "ear", "audio", "", 1, 0.0, {}), (address,)))
         self.worker = FakeAudioWorker(address, **card)
 
     async def start(self, **settings) -> None:
         await self.worker.start()
-        await self.house.start(**settings)
+        await self.harness.start(**settings)
 
 
 @asynccontextmanager
-async def open_audio_house(house: House, kind: type[AudioHouse]):
+async def open_audio_house(harness: Harness, kind: type[AudioHarness]):
     """Yield what makes one, with settings of the gateway and fields of the worker's card."""
-    house.add_worker()
+    harness.add_worker()
     made = []
 
     async def make(settings=None, **card):
-        made.append(kind(house, **card))
+        made.append(kind(harness, **card))
         await made[0].start(**settings or {})
         return made[0]
 
     yield make
     made[0].worker.release.set()
-    await house.stop()
+    await harness.stop()
     await made[0].worker.stop()

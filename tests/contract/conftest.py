@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.harness import House
+from tests.contract.harness import Harness
 
 
 @pytest.fixture
-async def house() -> AsyncIterator[House]:
+async def harness() -> AsyncIterator[Harness]:
     """Yield a gateway that is not started yet."""
     folder = Path(tempfile.mkdtemp(prefix="mlxcel-test-"))
-    made = House(folder)
+    made = Harness(folder)
     try:
         yield made
     finally:

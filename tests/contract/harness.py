@@ -17,14 +17,14 @@ from gateway.context import Context
 from gateway.fleet.replica import Replica
 from gateway.http.auth import Keys
 from gateway.http.stall import LIMIT_S
-from gateway.server import Start, make_context, stop
+from gateway.server import GatewayStart, make_context, stop
 from shared.fleet import WorkerEntry
 from shared.settings import GatewaySettings
 from tests.fakes.text_worker import FakeTextWorker
 from tests.wait import until
 
 
-class House:
+class Harness:
     """Start it with workers; speak to it with `post`, `stream` and `get`."""
 
     def __init__(self, folder: Path) -> None:
@@ -72,8 +72,8 @@ class House:
         self,
         *,
         wait: bool = True,
-        patience_s: float = 10.0,
-        body_patience_s: float = 60.0,
+        start_timeout_s: float = 10.0,
+        body_timeout_s: float = 60.0,
         stall_s: float = 60.0,
         **settings: Any,
     ) -> None:
@@ -81,8 +81,10 @@ class House:
         if not self.workers:
             self.add_worker()
         keys = Keys(settings.get("api_key", ()), ())
-        context = make_context(Start(GatewaySettings(**settings), keys, self._entries))
-        self.context = replace(context, patience_s=patience_s, body_patience_s=body_patience_s)
+        context = make_context(GatewayStart(GatewaySettings(**settings), keys, self._entries))
+        self.context = replace(
+            context, start_timeout_s=start_timeout_s, body_timeout_s=body_timeout_s
+        )
         app = make_app(self.context)
         app[LIMIT_S] = stall_s
         self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.2)

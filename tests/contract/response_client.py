@@ -6,37 +6,37 @@ import base64
 import json
 
 from tests import spec
-from tests.contract.harness import House
+from tests.contract.harness import Harness
 from tests.response_stream import ResponseReader
 
 PATH = "/v1/responses"
 LOOK = {"type": "function", "name": "look", "parameters": {"type": "object"}}
 
 
-async def create(house: House, given="hi", **fields):
+async def create(harness: Harness, given="hi", **fields):
     """Return the response of a request that must succeed."""
-    status, reply = await ask(house, given, **fields)
+    status, reply = await ask(harness, given, **fields)
     assert status == 200, reply
     assert spec.complaints("openai", "Response", reply) == []
     return reply
 
 
-async def ask(house: House, given="hi", path=PATH, **fields):
-    async with house.session.post(path, json={"input": given, **fields}) as reply:
+async def ask(harness: Harness, given="hi", path=PATH, **fields):
+    async with harness.session.post(path, json={"input": given, **fields}) as reply:
         return reply.status, await reply.json()
 
 
-async def stream(house: House, given="hi", **fields) -> bytes:
+async def stream(harness: Harness, given="hi", **fields) -> bytes:
     body = {"input": given, "stream": True, **fields}
-    async with house.session.post(PATH, json=body) as reply:
+    async with harness.session.post(PATH, json=body) as reply:
         assert reply.status == 200, await reply.text()
         assert reply.content_type == "text/event-stream"
         return await reply.read()
 
 
-async def read(house: House, given="hi", **fields) -> ResponseReader:
+async def read(harness: Harness, given="hi", **fields) -> ResponseReader:
     """Return a stream that was followed to its end."""
-    data = await stream(house, given, **fields)
+    data = await stream(harness, given, **fields)
     reader = ResponseReader()
     reader.feed(data)
     assert reader.state == "done"
@@ -45,14 +45,14 @@ async def read(house: House, given="hi", **fields) -> ResponseReader:
     return reader
 
 
-async def call(house: House, method: str, path: str):
-    async with house.session.request(method, path) as reply:
+async def call(harness: Harness, method: str, path: str):
+    async with harness.session.request(method, path) as reply:
         return reply.status, await reply.json()
 
 
-def said(house: House):
+def said(harness: Harness):
     """Return (role, text) of each turn that the worker was given last."""
-    turns = house.worker.submitted[-1].chat.messages
+    turns = harness.worker.submitted[-1].chat.messages
     return [(turn.role, "".join(part.text for part in turn.parts)) for turn in turns]
 
 

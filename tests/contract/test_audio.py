@@ -10,20 +10,20 @@ import openai
 import pytest
 
 from shared.pb import common_pb2 as common
-from tests.contract.audio_harness import AudioHouse, open_audio_house
+from tests.contract.audio_harness import AudioHarness, open_audio_house
 from tests.wait import until
 
 TRANSCRIBE, TRANSLATE = "/v1/audio/transcriptions", "/v1/audio/translations"
 
 
-class Studio(AudioHouse):
+class Studio(AudioHarness):
     """Speaks in forms."""
 
     async def send(self, path=TRANSCRIBE, headers=None, **fields):
         """Return status, headers and body of a form's answer."""
         form = aiohttp.FormData(fields, default_to_multipart=True)
         form.add_field("file", b"Hello you there", filename="speech.wav")
-        async with self.house.session.post(path, data=form, headers=headers) as reply:
+        async with self.harness.session.post(path, data=form, headers=headers) as reply:
             return reply.status, reply.headers, await reply.text()
 
     async def fail(self, **fields):
@@ -41,8 +41,8 @@ class Studio(AudioHouse):
 
 
 @pytest.fixture
-async def make_studio(house):
-    async with open_audio_house(house, Studio) as make:
+async def make_studio(harness):
+    async with open_audio_house(harness, Studio) as make:
         yield make
 
 
@@ -155,7 +155,7 @@ async def test_what_stands_before_a_form_is_skipped_within_bounds(make_studio, l
     studio = await make_studio()
     part = b'--B\r\nContent-Disposition: form-data; name="file"\r\n\r\nHello\r\n--B--\r\n'
     headers = {"Content-Type": "multipart/form-data; boundary=B"}
-    post = studio.house.session.post
+    post = studio.harness.session.post
     async with post(TRANSCRIBE, data=b"\r\n" * lines + part, headers=headers) as reply:
         assert reply.status == status
 
@@ -180,7 +180,7 @@ async def test_fields_are_checked_before_the_worker_is_asked(make_studio):
 @pytest.mark.filterwarnings("ignore:deprecated:DeprecationWarning")
 async def test_the_official_client_reads_every_form(make_studio, style, said):
     studio = await make_studio()
-    url = f"{studio.house.url}/v1"
+    url = f"{studio.harness.url}/v1"
     async with openai.AsyncOpenAI(base_url=url, api_key="none") as client:
         for task in (client.audio.transcriptions, client.audio.translations):
             answer = await task.create(

@@ -7,22 +7,22 @@ import socket
 
 import pytest
 
-from tests.contract.harness import CHAT, House, body
+from tests.contract.harness import CHAT, Harness, body
 from tests.wait import until
 
 
-async def leave(house: House, prompt: str, ready, **fields) -> None:
+async def leave(harness: Harness, prompt: str, ready, **fields) -> None:
     """Ask, wait until `ready`, and close the connection."""
-    reader, writer = await connect(house, prompt, **fields)
+    reader, writer = await connect(harness, prompt, **fields)
     await until(ready)
     writer.close()
     await writer.wait_closed()
     del reader
 
 
-async def connect(house: House, prompt: str, **fields):
+async def connect(harness: Harness, prompt: str, **fields):
     """Send a request on a connection of its own."""
-    host, port = house.url.removeprefix("http://").split(":")
+    host, port = harness.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     data = body(prompt, **fields)
     head = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(data)}\r\n\r\n"
@@ -30,78 +30,78 @@ async def connect(house: House, prompt: str, **fields):
     return reader, writer
 
 
-async def fill(house: House, count: int) -> list[asyncio.Task]:
+async def fill(harness: Harness, count: int) -> list[asyncio.Task]:
     """Keep slots and the worker's backlog busy."""
-    tasks = [asyncio.create_task(house.answer("busy [tokens=4000]")) for _ in range(count)]
-    await until(lambda: len(house.worker.submitted) == count)
+    tasks = [asyncio.create_task(harness.answer("busy [tokens=4000]")) for _ in range(count)]
+    await until(lambda: len(harness.worker.submitted) == count)
     return tasks
 
 
 @pytest.mark.parametrize("stream", [True, False])
 async def test_leaving_while_queued_in_the_gateway_costs_the_worker_nothing(
-    house: House, stream: bool
+    harness: Harness, stream: bool
 ):
-    house.add_worker(slots=1)
-    await house.start()
-    busy = await fill(house, 3)
-    admission = house.context.registry.default().admission
-    await leave(house, "gone", lambda: admission.waiting == 1, stream=stream)
+    harness.add_worker(slots=1)
+    await harness.start()
+    busy = await fill(harness, 3)
+    admission = harness.context.registry.default().admission
+    await leave(harness, "gone", lambda: admission.waiting == 1, stream=stream)
     await until(lambda: admission.waiting == 0)
-    assert len(house.worker.submitted) == 3
-    assert house.worker.cancelled == []
+    assert len(harness.worker.submitted) == 3
+    assert harness.worker.cancelled == []
     for task in busy:
         task.cancel()
-    await house.idle()
+    await harness.idle()
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_leaving_while_queued_in_the_worker_empties_its_queue(house: House, stream: bool):
-    house.add_worker(slots=1)
-    await house.start()
-    [busy] = await fill(house, 1)
-    await leave(house, "gone", lambda: house.worker.queued == 1, stream=stream)
-    await until(lambda: house.worker.queued == 0)
-    assert house.worker.active == 1
+async def test_leaving_while_queued_in_the_worker_empties_its_queue(harness: Harness, stream: bool):
+    harness.add_worker(slots=1)
+    await harness.start()
+    [busy] = await fill(harness, 1)
+    await leave(harness, "gone", lambda: harness.worker.queued == 1, stream=stream)
+    await until(lambda: harness.worker.queued == 0)
+    assert harness.worker.active == 1
     busy.cancel()
-    await house.idle()
+    await harness.idle()
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_leaving_during_prefill_frees_the_slot(house: House, stream: bool):
-    await house.start()
-    await leave(house, "gone [prefill=100000]", lambda: house.worker.active == 1, stream=stream)
-    await house.idle()
-    assert len(house.worker.cancelled) == 1
+async def test_leaving_during_prefill_frees_the_slot(harness: Harness, stream: bool):
+    await harness.start()
+    await leave(harness, "gone [prefill=100000]", lambda: harness.worker.active == 1, stream=stream)
+    await harness.idle()
+    assert len(harness.worker.cancelled) == 1
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_leaving_while_decoding_frees_the_slot(house: House, stream: bool):
-    await house.start()
-    decoding = lambda: house.worker.counters.decode_tokens > 20  # noqa: E731
-    await leave(house, "gone [tokens=4000]", decoding, stream=stream)
-    await house.idle()
-    assert house.worker.counters.decode_tokens < 3000
+async def test_leaving_while_decoding_frees_the_slot(harness: Harness, stream: bool):
+    await harness.start()
+    decoding = lambda: harness.worker.counters.decode_tokens > 20  # noqa: E731
+    await leave(harness, "gone [tokens=4000]", decoding, stream=stream)
+    await harness.idle()
+    assert harness.worker.counters.decode_tokens < 3000
 
 
-async def test_leaving_while_submit_is_under_way_leaves_nothing_at_the_worker(house: House):
-    await house.start()
-    await leave(house, "gone [accept=0.2] [tokens=4000]", lambda: house.worker.submitted)
+async def test_leaving_while_submit_is_under_way_leaves_nothing_at_the_worker(harness: Harness):
+    await harness.start()
+    await leave(harness, "gone [accept=0.2] [tokens=4000]", lambda: harness.worker.submitted)
     await asyncio.sleep(0.4)
-    assert house.worker.queued == house.worker.active == 0
-    await house.idle()
+    assert harness.worker.queued == harness.worker.active == 0
+    await harness.idle()
 
 
-async def test_a_slot_that_was_left_serves_the_next_request(house: House):
-    house.add_worker(slots=1)
-    await house.start()
-    await leave(house, "gone [tokens=4000]", lambda: house.worker.active == 1, stream=True)
-    assert await house.text("next", seed=1) == await house.text("next", seed=1)
+async def test_a_slot_that_was_left_serves_the_next_request(harness: Harness):
+    harness.add_worker(slots=1)
+    await harness.start()
+    await leave(harness, "gone [tokens=4000]", lambda: harness.worker.active == 1, stream=True)
+    assert await harness.text("next", seed=1) == await harness.text("next", seed=1)
 
 
-async def test_a_client_that_does_not_read_holds_up_nobody(house: House):
-    house.add_worker(step_s=0.0)
-    await house.start()
-    host, port = house.url.removeprefix("http://").split(":")
+async def test_a_client_that_does_not_read_holds_up_nobody(harness: Harness):
+    harness.add_worker(step_s=0.0)
+    await harness.start()
+    host, port = harness.url.removeprefix("http://").split(":")
     slow = socket.socket()
     # Small buffers, so that the gateway feels it soon.
     slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -109,21 +109,23 @@ async def test_a_client_that_does_not_read_holds_up_nobody(house: House):
     data = body("slow [tokens=4000] [big]", stream=True)
     slow.sendall(f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(data)}\r\n\r\n".encode())
     slow.sendall(data)
-    await until(lambda: house.worker.active == 1)
-    texts = await asyncio.gather(*(house.text(f"quick {index} [tokens=200]") for index in range(3)))
+    await until(lambda: harness.worker.active == 1)
+    texts = await asyncio.gather(
+        *(harness.text(f"quick {index} [tokens=200]") for index in range(3))
+    )
     assert all(texts)
     slow.close()
-    await house.idle()
+    await harness.idle()
 
 
-async def test_a_client_that_does_not_read_loses_its_request_past_the_limit(house: House):
-    house.add_worker(step_s=0.0)
-    await house.start()
-    reader, writer = await connect(house, "slow [tokens=4000] [big]", stream=True)
+async def test_a_client_that_does_not_read_loses_its_request_past_the_limit(harness: Harness):
+    harness.add_worker(step_s=0.0)
+    await harness.start()
+    reader, writer = await connect(harness, "slow [tokens=4000] [big]", stream=True)
     # Stop reading at the operating system's level too.
     writer.transport.pause_reading()
-    await until(lambda: house.worker.cancelled, 30.0)
-    await until(lambda: house.worker.active == 0)
+    await until(lambda: harness.worker.cancelled, 30.0)
+    await until(lambda: harness.worker.active == 0)
     writer.transport.resume_reading()
     raw = b""
     while not raw.endswith(b"[DONE]\n\n\r\n0\r\n\r\n"):
@@ -132,4 +134,4 @@ async def test_a_client_that_does_not_read_loses_its_request_past_the_limit(hous
     assert b"reads the stream too slowly" in raw
     writer.close()
     await writer.wait_closed()
-    await house.idle()
+    await harness.idle()

@@ -7,167 +7,171 @@ import asyncio
 import openai
 import pytest
 
-from tests.contract.harness import CHAT, House, body, read_text
+from tests.contract.harness import CHAT, Harness, body, read_text
 from tests.wait import until
 
 
-async def test_streamed_and_whole_answers_are_equal(house: House):
-    await house.start()
+async def test_streamed_and_whole_answers_are_equal(harness: Harness):
+    await harness.start()
     for prompt in ("hi", "hi [tokens=40]", "[think=3] hi", "hi [hold=3] [tokens=7]"):
         chunks = [
-            c async for c in house.stream(prompt, seed=7, stream_options={"include_usage": True})
+            c async for c in harness.stream(prompt, seed=7, stream_options={"include_usage": True})
         ]
-        whole = await house.answer(prompt, seed=7)
+        whole = await harness.answer(prompt, seed=7)
         assert read_text(chunks) == whole["choices"][0]["message"]["content"]
         assert chunks[-2]["usage"] == whole["usage"]
         assert chunks[-2]["choices"] == []
 
 
-async def test_an_absent_seed_is_drawn_anew_each_time(house: House):
-    await house.start()
-    texts = {await house.text("hi [tokens=30]") for _ in range(3)}
+async def test_an_absent_seed_is_drawn_anew_each_time(harness: Harness):
+    await harness.start()
+    texts = {await harness.text("hi [tokens=30]") for _ in range(3)}
     assert len(texts) == 3
-    assert len({await house.text("hi [tokens=30]", seed=-1) for _ in range(3)}) == 3
-    assert len({await house.text("hi [tokens=30]", seed=3) for _ in range(3)}) == 1
+    assert len({await harness.text("hi [tokens=30]", seed=-1) for _ in range(3)}) == 3
+    assert len({await harness.text("hi [tokens=30]", seed=3) for _ in range(3)}) == 1
 
 
-async def test_the_alias_without_v1_answers_too(house: House):
-    await house.start()
-    async with house.session.post("/chat/completions", data=body("hi")) as reply:
+async def test_the_alias_without_v1_answers_too(harness: Harness):
+    await harness.start()
+    async with harness.session.post("/chat/completions", data=body("hi")) as reply:
         assert reply.status == 200
 
 
-async def test_what_the_worker_refuses_is_a_status_before_any_header(house: House):
-    await house.start()
+async def test_what_the_worker_refuses_is_a_status_before_any_header(harness: Harness):
+    await harness.start()
     for stream in (False, True):
-        status, reply = await house.post("[refuse=context_length_exceeded]", stream=stream)
+        status, reply = await harness.post("[refuse=context_length_exceeded]", stream=stream)
         assert status == 400
         assert reply["error"]["code"] == "context_length_exceeded"
-    status, reply = await house.post("[refuse=not_supported]", stream=True)
+    status, reply = await harness.post("[refuse=not_supported]", stream=True)
     assert (status, reply["error"]["type"]) == (501, "not_supported_error")
-    assert house.worker.cancelled == []
-    await house.idle()
+    assert harness.worker.cancelled == []
+    await harness.idle()
 
 
-async def test_one_watch_serves_all_requests_of_a_gateway(house: House):
-    await house.start()
-    await asyncio.gather(*(house.text(f"x {index}") for index in range(10)))
-    assert len(house.worker.watched) == 1
-    assert {request.gateway_id for request in house.worker.submitted} == set(house.worker.watched)
-    assert len({request.key for request in house.worker.submitted}) == 10
+async def test_one_watch_serves_all_requests_of_a_gateway(harness: Harness):
+    await harness.start()
+    await asyncio.gather(*(harness.text(f"x {index}") for index in range(10)))
+    assert len(harness.worker.watched) == 1
+    assert {request.gateway_id for request in harness.worker.submitted} == set(
+        harness.worker.watched
+    )
+    assert len({request.key for request in harness.worker.submitted}) == 10
 
 
-async def test_headers_of_a_stream_let_nobody_collect_it(house: House):
-    await house.start()
-    async with house.session.post(CHAT, data=body("hi", stream=True)) as reply:
+async def test_headers_of_a_stream_let_nobody_collect_it(harness: Harness):
+    await harness.start()
+    async with harness.session.post(CHAT, data=body("hi", stream=True)) as reply:
         assert reply.headers["Content-Type"] == "text/event-stream"
         assert reply.headers["Cache-Control"] == "no-cache"
         assert reply.headers["X-Accel-Buffering"] == "no"
         assert (await reply.read()).endswith(b"data: [DONE]\n\n")
 
 
-async def test_tokens_arrive_one_by_one(house: House):
-    house.add_worker(step_s=0.1)
-    await house.start()
+async def test_tokens_arrive_one_by_one(harness: Harness):
+    harness.add_worker(step_s=0.1)
+    await harness.start()
     times = [
         asyncio.get_running_loop().time()
-        async for chunk in house.stream("hi [tokens=10]")
+        async for chunk in harness.stream("hi [tokens=10]")
         if chunk != "[DONE]" and chunk["choices"][0]["delta"].get("content")
     ]
     assert len(times) == 10
     assert times[-1] - times[0] > 0.3
 
 
-async def test_a_silent_stream_gets_comments(house: House):
-    await house.start(sse_ping_interval_s=1)
+async def test_a_silent_stream_gets_comments(harness: Harness):
+    await harness.start(sse_ping_interval_s=1)
     data = body("hi [prefill=1100]", stream=True)
-    async with house.session.post(CHAT, data=data) as reply:
+    async with harness.session.post(CHAT, data=data) as reply:
         raw = await reply.read()
     assert raw.count(b": ping\n\n") >= 1
     assert raw.endswith(b"data: [DONE]\n\n")
 
 
-async def test_the_status_goes_out_after_some_patience_and_failures_follow_in_the_stream(
-    house: House,
+async def test_the_status_goes_out_after_the_start_timeout_and_failures_follow_in_the_stream(
+    harness: Harness,
 ):
-    await house.start(patience_s=0.1)
-    chunks = [c async for c in house.stream("[accept=0.4] [refuse=invalid_request]")]
+    await harness.start(start_timeout_s=0.1)
+    chunks = [c async for c in harness.stream("[accept=0.4] [refuse=invalid_request]")]
     assert chunks[0]["choices"][0]["finish_reason"] == "error"
     assert chunks[0]["error"]["type"] == "invalid_request_error"
     assert chunks[1:] == ["[DONE]"]
-    assert await house.text("[accept=0.4] hi")
+    assert await harness.text("[accept=0.4] hi")
 
 
 @pytest.mark.parametrize(("field", "alias"), [("reasoning", True), ("none", False)])
-async def test_the_alias_of_thoughts_is_a_setting(house: House, field, alias):
-    await house.start(reasoning_alias_field=field)
-    message = (await house.answer("[think=3] hi"))["choices"][0]["message"]
+async def test_the_alias_of_thoughts_is_a_setting(harness: Harness, field, alias):
+    await harness.start(reasoning_alias_field=field)
+    message = (await harness.answer("[think=3] hi"))["choices"][0]["message"]
     assert message["reasoning_content"]
     assert ("reasoning" in message) is alias
 
 
 @pytest.mark.parametrize(("served", "status"), [(True, 200), (False, 400)])
-async def test_json_object_is_a_setting(house: House, served, status):
-    await house.start(json_object=served)
+async def test_json_object_is_a_setting(harness: Harness, served, status):
+    await harness.start(json_object=served)
     form = {"type": "json_object"}
-    assert (await house.post("hi", response_format=form))[0] == status
+    assert (await harness.post("hi", response_format=form))[0] == status
 
 
-async def test_priority_and_arrival_travel_to_the_worker(house: House):
-    await house.start()
+async def test_priority_and_arrival_travel_to_the_worker(harness: Harness):
+    await harness.start()
     for header in (" HIGH ", "low", "urgent"):
-        await house.post("hi", headers={"X-Priority": header})
-    assert [request.priority for request in house.worker.submitted] == [1, 3, 2]
-    arrivals = [request.arrival_ns for request in house.worker.submitted]
+        await harness.post("hi", headers={"X-Priority": header})
+    assert [request.priority for request in harness.worker.submitted] == [1, 3, 2]
+    arrivals = [request.arrival_ns for request in harness.worker.submitted]
     assert arrivals == sorted(arrivals)
-    assert all(0 < request.timeout_ms <= 3_600_000 for request in house.worker.submitted)
+    assert all(0 < request.timeout_ms <= 3_600_000 for request in harness.worker.submitted)
 
 
-async def test_high_overtakes_low_that_waits_in_the_gateway(house: House):
-    house.add_worker(slots=1, step_s=0.002)
-    await house.start()
+async def test_high_overtakes_low_that_waits_in_the_gateway(harness: Harness):
+    harness.add_worker(slots=1, step_s=0.002)
+    await harness.start()
     order = []
 
     async def ask(name: str, priority: str) -> None:
-        await house.answer(f"{name} [tokens=100]", headers={"X-Priority": priority})
+        await harness.answer(f"{name} [tokens=100]", headers={"X-Priority": priority})
         order.append(name)
 
     low = [asyncio.create_task(ask(f"low{index}", "low")) for index in range(8)]
-    await until(lambda: house.context.registry.default().admission.waiting == 5)
+    await until(lambda: harness.context.registry.default().admission.waiting == 5)
     high = asyncio.create_task(ask("high", "high"))
     await asyncio.gather(high, *low)
     assert order.index("high") <= 2
-    await house.idle()
+    await harness.idle()
 
 
-async def test_a_request_ends_at_its_time_limit(house: House):
-    house.add_worker(step_s=0.01)
-    await house.start(timeout_s=1)
-    status, reply = await house.post("hi [tokens=4000]")
+async def test_a_request_ends_at_its_time_limit(harness: Harness):
+    harness.add_worker(step_s=0.01)
+    await harness.start(timeout_s=1)
+    status, reply = await harness.post("hi [tokens=4000]")
     assert (status, reply["error"]["type"]) == (504, "server_timeout")
-    chunks = [chunk async for chunk in house.stream("hi [tokens=4000]")]
+    chunks = [chunk async for chunk in harness.stream("hi [tokens=4000]")]
     assert chunks[-2]["error"]["type"] == "server_timeout"
-    await house.idle()
+    await harness.idle()
 
 
-async def test_media_is_refused_by_the_models_abilities_before_anything_is_fetched(house: House):
-    await house.start()
+async def test_media_is_refused_by_the_models_abilities_before_anything_is_fetched(
+    harness: Harness,
+):
+    await harness.start()
     part = {"type": "image_url", "image_url": {"url": "http://127.0.0.1:1/x.png"}}
     fields = {"messages": [{"role": "user", "content": [part]}]}
-    async with house.session.post(CHAT, json=fields) as reply:
+    async with harness.session.post(CHAT, json=fields) as reply:
         assert reply.status == 501
         error = (await reply.json())["error"]
     assert error["type"] == "not_supported_error"
     assert error["message"].startswith(
         "image input is not supported - hint: the loaded checkpoint 'fake' has no image tower"
     )
-    assert house.worker.submitted == []
+    assert harness.worker.submitted == []
 
 
 @pytest.fixture
-async def client(house: House):
-    await house.start()
-    async with openai.AsyncOpenAI(base_url=f"{house.url}/v1", api_key="none") as made:
+async def client(harness: Harness):
+    await harness.start()
+    async with openai.AsyncOpenAI(base_url=f"{harness.url}/v1", api_key="none") as made:
         yield made
 
 
@@ -208,14 +212,14 @@ async def test_the_openai_client_raises_what_it_should(client):
         await completions.create(model="fake", messages=messages)
 
 
-async def test_the_openai_client_raises_a_failure_inside_a_stream(house: House):
-    house.add_worker(step_s=0.05)
-    await house.start(timeout_s=1)
+async def test_the_openai_client_raises_a_failure_inside_a_stream(harness: Harness):
+    harness.add_worker(step_s=0.05)
+    await harness.start(timeout_s=1)
     messages = [{"role": "user", "content": "hi [tokens=4000]"}]
-    async with openai.AsyncOpenAI(base_url=f"{house.url}/v1", api_key="none") as client:
+    async with openai.AsyncOpenAI(base_url=f"{harness.url}/v1", api_key="none") as client:
         stream = await client.chat.completions.create(model="x", messages=messages, stream=True)
         assert (await anext(stream)).choices[0].delta.role == "assistant"
         with pytest.raises(openai.APIError) as caught:
             [_ async for _ in stream]
     assert caught.value.type == "server_timeout"
-    assert len(house.worker.submitted) == 1
+    assert len(harness.worker.submitted) == 1

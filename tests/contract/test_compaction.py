@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tests import spec
-from tests.contract.harness import House
+from tests.contract.harness import Harness
 from tests.contract.response_client import PATH, ask, call, create, open_capsule, read, said
 from tests.response_stream import ResponseReader
 from tests.wait import until
@@ -23,16 +23,16 @@ def long_history(count=12):
     return [*history, {"role": "user", "content": "the last question [tokens=6]"}]
 
 
-async def test_compact_keeps_what_fits_and_summarises_the_rest(house: House):
-    await house.start()
+async def test_compact_keeps_what_fits_and_summarises_the_rest(harness: Harness):
+    await harness.start()
     history = long_history()
     status, reply = await ask(
-        house, history, path=f"{PATH}/compact", keep_tokens=60, max_output_tokens=40
+        harness, history, path=f"{PATH}/compact", keep_tokens=60, max_output_tokens=40
     )
     assert status == 200, reply
     assert spec.complaints("openai", "CompactResource", reply) == []
     assert reply["object"] == "response.compaction"
-    (request,) = house.worker.submitted
+    (request,) = harness.worker.submitted
     assert request.max_tokens == 40
     assert len(request.chat.messages) == 1 + 22 + 1
     first, *kept, compaction = reply["output"]
@@ -47,8 +47,8 @@ async def test_compact_keeps_what_fits_and_summarises_the_rest(house: House):
     follow = {"role": "user", "content": "go on"}
     turns = []
     for beginning in (reply["output"], [first, compaction]):
-        await create(house, [*beginning, follow])
-        turns.append(said(house))
+        await create(harness, [*beginning, follow])
+        turns.append(said(harness))
     assert turns[0] == turns[1]
     assert [role for role, _ in turns[0]] == [
         *("system", "user", "assistant", "user", "assistant", "user", "user")
@@ -56,20 +56,20 @@ async def test_compact_keeps_what_fits_and_summarises_the_rest(house: House):
     assert turns[0][2][1] == f"Conversation handoff:\n{capsule['summary']}"
 
 
-async def test_a_compacted_history_is_compacted_again(house: House):
-    await house.start()
+async def test_a_compacted_history_is_compacted_again(harness: Harness):
+    await harness.start()
     path = f"{PATH}/compact"
-    _, once = await ask(house, long_history(), path=path, keep_tokens=60)
+    _, once = await ask(harness, long_history(), path=path, keep_tokens=60)
     grown = [*once["output"], *long_history()[1:]]
-    status, twice = await ask(house, grown, path=path, keep_tokens=60)
+    status, twice = await ask(harness, grown, path=path, keep_tokens=60)
     assert status == 200, twice
     kinds = [item["type"] for item in twice["output"]]
     assert kinds.count("compaction") == 1
-    assert any("Conversation handoff" in text for _, text in said(house))
+    assert any("Conversation handoff" in text for _, text in said(harness))
 
 
-async def test_calls_stay_with_their_outputs(house: House):
-    await house.start()
+async def test_calls_stay_with_their_outputs(harness: Harness):
+    await harness.start()
     loop = []
     for index in range(8):
         loop += [
@@ -81,7 +81,7 @@ async def test_calls_stay_with_their_outputs(house: House):
             },
         ]
     history = [{"role": "user", "content": "look around [tokens=5]"}, *loop]
-    _, reply = await ask(house, history, path=f"{PATH}/compact", keep_tokens=50)
+    _, reply = await ask(harness, history, path=f"{PATH}/compact", keep_tokens=50)
     user, *kept, _ = reply["output"]
     assert user["content"][0]["text"] == "look around [tokens=5]"
     assert [item["call_id"] for item in kept] == ["c6", "c6", "c7", "c7"]
@@ -101,17 +101,17 @@ async def test_calls_stay_with_their_outputs(house: House):
         ({"input": None}, "input"),
     ],
 )
-async def test_compact_refuses_by_name(house: House, fields, param):
-    await house.start()
+async def test_compact_refuses_by_name(harness: Harness, fields, param):
+    await harness.start()
     body = {"input": long_history()} | fields
-    async with house.session.post(f"{PATH}/compact", json=body) as reply:
+    async with harness.session.post(f"{PATH}/compact", json=body) as reply:
         assert reply.status == 400
         assert (await reply.json())["error"]["param"] == param
-    assert house.worker.submitted == []
+    assert harness.worker.submitted == []
 
 
-async def test_a_history_that_can_t_become_shorter_is_refused(house: House):
-    await house.start()
+async def test_a_history_that_can_t_become_shorter_is_refused(harness: Harness):
+    await harness.start()
     # A summary as long as what it stands for.
     wordy = {"role": "user", "content": "w [tokens=400]"}
     cases = [
@@ -122,7 +122,7 @@ async def test_a_history_that_can_t_become_shorter_is_refused(house: House):
     for beginning, fields, sentence in cases:
         history = [*beginning, *long_history(4)]
         status, reply = await ask(
-            house, history, path=f"{PATH}/compact", max_output_tokens=400, **fields
+            harness, history, path=f"{PATH}/compact", max_output_tokens=400, **fields
         )
         assert status == 400, sentence
         assert reply["error"]["code"] == "context_length_exceeded"
@@ -133,11 +133,13 @@ EDIT = [{"type": "compaction", "compact_threshold": 200}]
 
 
 @pytest.mark.parametrize("streams", [False, True])
-async def test_a_history_over_the_threshold_is_compacted_before_the_answer(house: House, streams):
-    await house.start()
+async def test_a_history_over_the_threshold_is_compacted_before_the_answer(
+    harness: Harness, streams
+):
+    await harness.start()
     fields = {"context_management": EDIT, "seed": 3}
     if streams:
-        reader = await read(house, long_history(), **fields)
+        reader = await read(harness, long_history(), **fields)
         response = reader.response
         beginning = ["response.created", "response.in_progress"]
         compacting = ["mlx.compaction.started", "mlx.compaction.completed"]
@@ -147,79 +149,79 @@ async def test_a_history_over_the_threshold_is_compacted_before_the_answer(house
         assert reader.compaction["input_tokens_after"] < 200
         assert response["usage"]["input_tokens"] == reader.compaction["input_tokens_after"]
     else:
-        response = await create(house, long_history(), **fields)
+        response = await create(harness, long_history(), **fields)
     assert [item["type"] for item in response["output"]] == ["compaction", "message"]
     summary = open_capsule(response["output"][0])["summary"]
-    roles = [role for role, _ in said(house)]
+    roles = [role for role, _ in said(harness)]
     assert roles[:3] == ["system", "user", "assistant"]
-    assert said(house)[2][1] == f"Conversation handoff:\n{summary}"
+    assert said(harness)[2][1] == f"Conversation handoff:\n{summary}"
     # The chain goes on from the compacted history.
-    await create(house, "go on", previous_response_id=response["id"])
-    texts = [text for _, text in said(house)]
+    await create(harness, "go on", previous_response_id=response["id"])
+    texts = [text for _, text in said(harness)]
     assert not any("question 0" in text for text in texts)
     assert texts[2].endswith(summary)
     assert texts[-1] == "go on"
 
 
-async def test_a_conversation_goes_on_from_its_compaction(house: House):
-    await house.start()
+async def test_a_conversation_goes_on_from_its_compaction(harness: Harness):
+    await harness.start()
     for index in range(6):
-        await create(house, f"question {index} " + "word " * 40, conversation="talk", seed=index)
-    response = await create(house, "now", conversation="talk", context_management=EDIT, seed=9)
+        await create(harness, f"question {index} " + "word " * 40, conversation="talk", seed=index)
+    response = await create(harness, "now", conversation="talk", context_management=EDIT, seed=9)
     assert response["output"][0]["type"] == "compaction"
-    await create(house, "go on", conversation="talk")
-    texts = [text for _, text in said(house)]
+    await create(harness, "go on", conversation="talk")
+    texts = [text for _, text in said(harness)]
     assert texts[1].startswith("Conversation handoff")
     assert "now" in texts
     assert texts[-1] == "go on"
 
 
-async def test_under_the_threshold_nothing_is_compacted(house: House):
-    await house.start()
+async def test_under_the_threshold_nothing_is_compacted(harness: Harness):
+    await harness.start()
     edit = [{"type": "compaction", "compact_threshold": 100_000}]
-    reader = await read(house, long_history(), context_management=edit)
+    reader = await read(harness, long_history(), context_management=edit)
     assert reader.compaction == {}
-    assert len(house.worker.submitted) == 1
+    assert len(harness.worker.submitted) == 1
     edit = [{"type": "compaction"}]
-    assert len((await create(house, "hi", context_management=edit))["output"]) == 1
+    assert len((await create(harness, "hi", context_management=edit))["output"]) == 1
 
 
-async def test_a_compaction_that_fails_fails_the_response(house: House):
-    await house.start()
+async def test_a_compaction_that_fails_fails_the_response(harness: Harness):
+    await harness.start()
     edit = [{"type": "compaction", "compact_threshold": 20}]
-    status, reply = await ask(house, "w " * 30, context_management=edit)
+    status, reply = await ask(harness, "w " * 30, context_management=edit)
     assert (status, reply["error"]["code"]) == (400, "context_length_exceeded")
-    reader = await read(house, "w " * 30, context_management=edit)
+    reader = await read(harness, "w " * 30, context_management=edit)
     assert reader.kinds[2:] == ["mlx.compaction.started", "error", "response.failed"]
     assert reader.error["code"] == "context_length_exceeded"
 
 
-async def test_a_worker_that_dies_over_a_summary_is_waited_for(house: House):
-    await house.start()
+async def test_a_worker_that_dies_over_a_summary_is_waited_for(harness: Harness):
+    await harness.start()
     history = [{"role": "user", "content": "first [die=4]"}, *long_history()]
-    reading = asyncio.create_task(read(house, history, context_management=EDIT, seed=3))
-    await until(lambda: not house.worker.listening)
-    await house.worker.start()
+    reading = asyncio.create_task(read(harness, history, context_management=EDIT, seed=3))
+    await until(lambda: not harness.worker.listening)
+    await harness.worker.start()
     response = (await reading).response
     assert [item["type"] for item in response["output"]] == ["compaction", "message"]
-    assert [request.attempt for request in house.worker.submitted] == [1, 2, 1]
+    assert [request.attempt for request in harness.worker.submitted] == [1, 2, 1]
     # Clients are told of one request, whatever it took.
-    assert house.context.metrics.counted.requests == 1
+    assert harness.context.metrics.counted.requests == 1
 
 
-async def test_a_response_is_cancelled_while_its_history_is_being_compacted(house: House):
-    house.add_worker(step_s=0.02)
-    await house.start()
+async def test_a_response_is_cancelled_while_its_history_is_being_compacted(harness: Harness):
+    harness.add_worker(step_s=0.02)
+    await harness.start()
     history = [*long_history()[:-1], {"role": "user", "content": "[prefill=4000] last"}]
     body = {"input": history, "stream": True, "context_management": EDIT}
-    async with house.session.post(PATH, json=body) as reply:
+    async with harness.session.post(PATH, json=body) as reply:
         reader = ResponseReader()
         while "mlx.compaction.started" not in reader.kinds:
             reader.feed(await reply.content.readany())
-        await until(lambda: house.worker.active == 1)
-        status, _ = await call(house, "POST", f"{PATH}/{reader.response['id']}/cancel")
+        await until(lambda: harness.worker.active == 1)
+        status, _ = await call(harness, "POST", f"{PATH}/{reader.response['id']}/cancel")
         assert status == 200
         reader.feed(await reply.read())
     assert reader.response["status"] == "cancelled"
-    await house.idle()
-    assert len(house.worker.submitted) == 1
+    await harness.idle()
+    assert len(harness.worker.submitted) == 1

@@ -8,16 +8,16 @@ import json
 import openai
 import pytest
 
-from tests.contract.harness import House
+from tests.contract.harness import Harness
 from tests.wait import until
 
 PATH = "/v1/completions"
 
 
 @pytest.fixture
-async def client(house: House):
-    await house.start()
-    async with openai.AsyncOpenAI(base_url=f"{house.url}/v1", api_key="none") as made:
+async def client(harness: Harness):
+    await harness.start()
+    async with openai.AsyncOpenAI(base_url=f"{harness.url}/v1", api_key="none") as made:
         yield made.completions
 
 
@@ -33,14 +33,14 @@ async def read(client, prompt: str, **fields):
     return "".join(chunk.choices[0].text for chunk in chunks), chunks[-1], last
 
 
-async def test_streamed_and_whole_answers_are_equal(house: House, client):
+async def test_streamed_and_whole_answers_are_equal(harness: Harness, client):
     for prompt in ("hi", "", "hi [tokens=40]", "[think=3] hi", "hi [hold=3] [tokens=7]"):
         whole = await client.create(model="fake", prompt=prompt, seed=7)
         text, end, last = await read(client, prompt, seed=7)
         (choice,) = whole.choices
         assert (text, end.choices[0].finish_reason) == (choice.text, choice.finish_reason)
         assert (last.choices, last.usage) == ([], whole.usage)
-        assert house.worker.submitted[-1].text == prompt
+        assert harness.worker.submitted[-1].text == prompt
 
 
 async def test_log_probabilities_are_lists_of_one_entry_per_token(client):
@@ -51,31 +51,31 @@ async def test_log_probabilities_are_lists_of_one_entry_per_token(client):
     assert choice.text[choice.logprobs.text_offset[5] :].startswith(choice.logprobs.tokens[5])
 
 
-async def test_errors_have_the_envelope_of_the_reference(house: House):
-    await house.start()
+async def test_errors_have_the_envelope_of_the_reference(harness: Harness):
+    await harness.start()
     for field, fields in (("prompt", {"prompt": " "}), ("logprobs", {"logprobs": 9})):
-        status, reply = await house.ask(PATH, json.dumps({"prompt": "x", **fields}).encode())
+        status, reply = await harness.ask(PATH, json.dumps({"prompt": "x", **fields}).encode())
         assert (status, reply["error"]["type"]) == (400, "invalid_request_error")
         assert (reply["error"]["param"], reply["error"]["code"]) == (field, None)
     for stream in (False, True):
         body = {"prompt": "[refuse=server_busy]", "stream": stream}
-        status, reply = await house.ask(PATH, json.dumps(body).encode())
+        status, reply = await harness.ask(PATH, json.dumps(body).encode())
         assert (status, reply["error"]["type"]) == (503, "server_busy")
 
 
-async def test_an_answer_goes_on_over_a_dead_worker(house: House, client):
+async def test_an_answer_goes_on_over_a_dead_worker(harness: Harness, client):
     wanted = await read(client, "one [tokens=60]", seed=5)
     reading = asyncio.create_task(read(client, "one [tokens=60]", seed=5))
-    await until(lambda: house.worker.counters.decode_tokens > 80)
-    await house.worker.restart()
+    await until(lambda: harness.worker.counters.decode_tokens > 80)
+    await harness.worker.restart()
     text, _, last = await reading
     assert (text, last.usage) == (wanted[0], wanted[2].usage)
-    assert house.worker.submitted[-1].attempt == 2
+    assert harness.worker.submitted[-1].attempt == 2
 
 
-async def test_a_client_that_leaves_frees_its_slot(house: House, client):
+async def test_a_client_that_leaves_frees_its_slot(harness: Harness, client):
     opened = await client.create(model="fake", prompt="hi [tokens=3000]", stream=True)
     await anext(opened)
     await opened.close()
-    await house.idle()
-    assert len(house.worker.cancelled) == 1
+    await harness.idle()
+    assert len(harness.worker.cancelled) == 1

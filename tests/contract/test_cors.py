@@ -7,7 +7,7 @@ import pytest
 from gateway.http.cors import Cors
 from shared.declaration import ConfigError, entries
 from shared.settings import GatewaySettings
-from tests.contract.harness import CHAT, House
+from tests.contract.harness import CHAT, Harness
 
 PAGE = "https://page.example"
 ORIGIN = "Access-Control-Allow-Origin"
@@ -62,10 +62,10 @@ def test_an_origin_that_could_never_match_is_refused(text, origins):
 
 
 @pytest.mark.parametrize("path", [CHAT, "/health", "/v1/nowhere", "/"])
-async def test_a_preflight_needs_neither_key_nor_route(house: House, path):
-    await house.start(api_key=("sesame",))
+async def test_a_preflight_needs_neither_key_nor_route(harness: Harness, path):
+    await harness.start(api_key=("sesame",))
     asked = {"Origin": PAGE, "Access-Control-Request-Method": "POST"}
-    async with house.session.options(path, headers=asked) as reply:
+    async with harness.session.options(path, headers=asked) as reply:
         assert reply.status == 200
         assert await reply.read() == b""
         assert reply.content_type == "text/html"
@@ -75,15 +75,15 @@ async def test_a_preflight_needs_neither_key_nor_route(house: House, path):
         assert reply.headers["Access-Control-Allow-Credentials"] == "true"
 
 
-async def test_the_header_that_no_star_covers_is_allowed_by_name(house: House):
-    await house.start()
+async def test_the_header_that_no_star_covers_is_allowed_by_name(harness: Harness):
+    await harness.start()
     asked = {"Origin": PAGE, "Access-Control-Request-Headers": "authorization,content-type"}
-    async with house.session.options(CHAT, headers=asked) as reply:
+    async with harness.session.options(CHAT, headers=asked) as reply:
         assert reply.headers["Access-Control-Allow-Headers"] == "*, Authorization"
 
 
-async def test_every_answer_names_the_origin_also_streams_and_refusals(house: House):
-    await house.start(api_key=("sesame",), cors_origins="localhost")
+async def test_every_answer_names_the_origin_also_streams_and_refusals(harness: Harness):
+    await harness.start(api_key=("sesame",), cors_origins="localhost")
     page = {"Origin": "http://localhost:3000"}
     key = {"Authorization": "Bearer sesame"}
     message = [{"role": "user", "content": "hi"}]
@@ -95,7 +95,7 @@ async def test_every_answer_names_the_origin_also_streams_and_refusals(house: Ho
         ("GET", "/v1/nowhere", page | key, None, 404),
     ]
     for method, path, headers, body, status in asked:
-        async with house.session.request(method, path, headers=headers, json=body) as reply:
+        async with harness.session.request(method, path, headers=headers, json=body) as reply:
             assert reply.status == status
             assert reply.headers[ORIGIN] == "http://localhost:3000"
             await reply.read()

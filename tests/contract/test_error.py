@@ -17,7 +17,7 @@ from gateway.dialects.openai.responses import dialect as responses
 from shared.errors import CODES, ServiceError, to_message
 from shared.pb import text_pb2 as pb
 from tests import spec
-from tests.contract.harness import House
+from tests.contract.harness import Harness
 from tests.wait import until
 
 # Code → status, and the type in the reference's envelope and in Anthropic's.
@@ -225,30 +225,30 @@ def test_every_code_as_the_end_of_a_stream(dialect, code, started):
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_what_a_worker_refuses_has_its_status_before_any_header(
-    house: House, dialect, stream
+    harness: Harness, dialect, stream
 ):
-    await house.start()
+    await harness.start()
     for code in sorted(CODES.keys() - LOSSES):
         asked = dialect.ask(f"[refuse={code}]") | {"stream": stream}
-        async with house.session.post(dialect.path, json=asked) as reply:
+        async with harness.session.post(dialect.path, json=asked) as reply:
             assert (reply.status, reply.content_type) == (FORMS[code][0], "application/json")
             check(dialect, code, await reply.json(), "Refused as the script says.")
 
 
-async def test_what_fails_after_the_headers_is_told_in_the_stream(house: House, dialect):
-    await house.start()
+async def test_what_fails_after_the_headers_is_told_in_the_stream(harness: Harness, dialect):
+    await harness.start()
     for code in sorted(CODES.keys() - LOSSES):
         asked = dialect.ask(f"[fail={code}]") | {"stream": True}
-        async with house.session.post(dialect.path, json=asked) as reply:
+        async with harness.session.post(dialect.path, json=asked) as reply:
             assert (reply.status, reply.content_type) == (200, "text/event-stream")
             check_end(dialect, code, await reply.text(), "Failed as the script says.")
-        async with house.session.post(dialect.path, json=asked | {"stream": False}) as reply:
+        async with harness.session.post(dialect.path, json=asked | {"stream": False}) as reply:
             assert reply.status == FORMS[code][0]
             check(dialect, code, await reply.json(), "Failed as the script says.")
 
 
-async def test_what_is_refused_at_the_door(house: House, dialect):
-    await house.start(api_key=("sesame",), max_body_bytes=4096, strict_model=True)
+async def test_what_is_refused_at_the_door(harness: Harness, dialect):
+    await harness.start(api_key=("sesame",), max_body_bytes=4096, strict_model=True)
     large = dialect.ask("x" * 5000)
     asked = [
         ("POST", {}, {"json": dialect.ask("x")}, "missing_api_key"),
@@ -259,7 +259,9 @@ async def test_what_is_refused_at_the_door(house: House, dialect):
         ("POST", KEY, {"json": dialect.ask("x") | {"model": "gpt-4o"}}, "model_not_found"),
     ]
     for method, headers, options, code in asked:
-        async with house.session.request(method, dialect.path, headers=headers, **options) as reply:
+        async with harness.session.request(
+            method, dialect.path, headers=headers, **options
+        ) as reply:
             assert reply.status == FORMS[code][0], code
             check(dialect, code, await reply.json())
 
@@ -267,14 +269,14 @@ async def test_what_is_refused_at_the_door(house: House, dialect):
 @pytest.mark.parametrize(
     ("ready_once", "code"), [(False, "model_loading"), (True, "worker_unavailable")]
 )
-async def test_a_worker_that_is_not_there(house: House, dialect, ready_once, code):
-    await house.start(wait=ready_once)
+async def test_a_worker_that_is_not_there(harness: Harness, dialect, ready_once, code):
+    await harness.start(wait=ready_once)
     if ready_once:
-        await house.worker.stop()
-        await until(lambda: house.context.registry.default().state == "down")
+        await harness.worker.stop()
+        await until(lambda: harness.context.registry.default().state == "down")
     for stream in (False, True):
         asked = dialect.ask("x") | {"stream": stream}
-        async with house.session.post(dialect.path, json=asked) as reply:
+        async with harness.session.post(dialect.path, json=asked) as reply:
             assert reply.status == 503
             assert int(reply.headers["Retry-After"]) >= 1
             check(dialect, code, await reply.json())

@@ -11,7 +11,7 @@ from yarl import URL
 from gateway.app import make_app
 from gateway.http.auth import Keys
 from gateway.http.sse import EventStream
-from gateway.server import Start, listen, make_context
+from gateway.server import GatewayStart, listen, make_context
 from shared.settings import GatewaySettings
 
 
@@ -30,7 +30,7 @@ async def break_later(request: web.Request) -> web.StreamResponse:
 
 @contextlib.asynccontextmanager
 async def serving(**handlers):
-    context = make_context(Start(GatewaySettings(), Keys((), ()), []))
+    context = make_context(GatewayStart(GatewaySettings(), Keys((), ()), []))
     app = make_app(context)
     for name, handler in handlers.items():
         app.router.add_get(f"/{name}", handler)
@@ -64,7 +64,7 @@ async def test_a_fault_in_a_stream_ends_it_in_the_streams_own_form():
 
 async def test_a_server_may_listen_on_a_socket(tmp_path):
     path = str(tmp_path / "s.sock")
-    app = make_app(make_context(Start(GatewaySettings(), Keys((), ()), [])))
+    app = make_app(make_context(GatewayStart(GatewaySettings(), Keys((), ()), [])))
     runner = await listen(app, path, 8080)
     async with (
         aiohttp.ClientSession(connector=aiohttp.UnixConnector(path)) as session,

@@ -7,15 +7,15 @@ import asyncio
 import pytest
 
 from tests import spec
-from tests.contract.harness import House
+from tests.contract.harness import Harness
 from tests.wait import until
 
 
-async def start_two(house: House, **settings) -> None:
-    house.add_worker("main", name="SmolLM2")
-    house.add_worker("second", name="Qwen")
-    house.workers[1].card.aliases.extend(["qwen3", "small"])
-    await house.start(**settings)
+async def start_two(harness: Harness, **settings) -> None:
+    harness.add_worker("main", name="SmolLM2")
+    harness.add_worker("second", name="Qwen")
+    harness.workers[1].card.aliases.extend(["qwen3", "small"])
+    await harness.start(**settings)
 
 
 @pytest.mark.parametrize(
@@ -31,43 +31,45 @@ async def start_two(house: House, **settings) -> None:
         (None, "SmolLM2"),
     ],
 )
-async def test_a_model_is_found_by_name_alias_or_worker(house: House, model, served):
-    await start_two(house)
-    answer = await house.answer("x", **({} if model is None else {"model": model}))
+async def test_a_model_is_found_by_name_alias_or_worker(harness: Harness, model, served):
+    await start_two(harness)
+    answer = await harness.answer("x", **({} if model is None else {"model": model}))
     assert answer["model"] == served
-    counts = [len(worker.submitted) for worker in house.workers]
+    counts = [len(worker.submitted) for worker in harness.workers]
     assert counts == ([1, 0] if served == "SmolLM2" else [0, 1])
 
 
-async def test_strict_names_are_refused_unless_known(house: House):
-    await start_two(house, strict_model=True)
-    status, reply = await house.post("x", model="gpt-4o")
+async def test_strict_names_are_refused_unless_known(harness: Harness):
+    await start_two(harness, strict_model=True)
+    status, reply = await harness.post("x", model="gpt-4o")
     assert status == 404
     assert reply["error"]["code"] == "model_not_found"
     assert "gpt-4o" in reply["error"]["message"]
-    assert (await house.post("x", model="small"))[1]["model"] == "Qwen"
-    assert (await house.post("x"))[1]["model"] == "SmolLM2"
+    assert (await harness.post("x", model="small"))[1]["model"] == "Qwen"
+    assert (await harness.post("x"))[1]["model"] == "SmolLM2"
 
 
 @pytest.mark.parametrize("strict_model", [True, False])
-async def test_a_model_that_still_loads_is_not_answered_by_another(house: House, strict_model):
-    house.add_worker("main", name="SmolLM2")
-    house.add_worker("big", fleet={"model": "models/Qwen3-8B", "alias": ["qwen"]}, name="Qwen3-8B")
-    house.workers[1].loading = True
-    await house.start(wait=False, strict_model=strict_model)
-    await asyncio.gather(*(worker.start() for worker in house.workers))
-    await until(lambda: house.replica.ready)
+async def test_a_model_that_still_loads_is_not_answered_by_another(harness: Harness, strict_model):
+    harness.add_worker("main", name="SmolLM2")
+    harness.add_worker(
+        "big", fleet={"model": "models/Qwen3-8B", "alias": ["qwen"]}, name="Qwen3-8B"
+    )
+    harness.workers[1].loading = True
+    await harness.start(wait=False, strict_model=strict_model)
+    await asyncio.gather(*(worker.start() for worker in harness.workers))
+    await until(lambda: harness.replica.ready)
     for model in ("big", "Qwen3-8B", "qwen"):
-        status, reply = await house.post("x", model=model)
+        status, reply = await harness.post("x", model=model)
         assert (status, reply["error"]["message"]) == (503, "Loading model")
-    status, _ = await house.post("x", model="unheard of")
+    status, _ = await harness.post("x", model="unheard of")
     assert status == (503 if strict_model else 200)
 
 
-async def test_all_models_are_listed(house: House):
-    await start_two(house)
+async def test_all_models_are_listed(harness: Harness):
+    await start_two(harness)
     for path in ("/v1/models", "/models"):
-        status, reply = await house.get(path)
+        status, reply = await harness.get(path)
         assert status == 200
         assert reply["object"] == "list"
         assert (reply["first_id"], reply["last_id"]) == ("SmolLM2", "Qwen")
@@ -90,68 +92,68 @@ async def test_all_models_are_listed(house: House):
         assert spec.complaints("openai", "ListModelsResponse", reply) == []
 
 
-async def test_one_model_is_found_by_name_or_alias(house: House):
-    house.add_worker("main", name="mlx-community/Qwen3-8B")
-    house.workers[0].card.aliases.append("qwen3")
-    await house.start()
+async def test_one_model_is_found_by_name_or_alias(harness: Harness):
+    harness.add_worker("main", name="mlx-community/Qwen3-8B")
+    harness.workers[0].card.aliases.append("qwen3")
+    await harness.start()
     for name in ("mlx-community/Qwen3-8B", "mlx-community%2FQwen3-8B", "qwen3"):
-        status, entry = await house.get(f"/v1/models/{name}")
+        status, entry = await harness.get(f"/v1/models/{name}")
         assert (status, entry["id"]) == (200, "mlx-community/Qwen3-8B")
         assert spec.complaints("openai", "Model", entry) == []
-    status, reply = await house.get("/v1/models/gpt-4o")
+    status, reply = await harness.get("/v1/models/gpt-4o")
     assert (status, reply["error"]["code"]) == (404, "model_not_found")
 
 
 @pytest.mark.parametrize("path", ["/", "/health", "/v1/health", "/v1/models", "/slots"])
-async def test_what_answers_get_answers_head_without_a_body(house: House, path):
-    await house.start()
-    async with house.session.head(path) as reply:
+async def test_what_answers_get_answers_head_without_a_body(harness: Harness, path):
+    await harness.start()
+    async with harness.session.head(path) as reply:
         assert reply.status == 200
         assert int(reply.headers["Content-Length"]) > 0
         assert await reply.read() == b""
 
 
-async def test_one_worker_away_leaves_the_other_alone(house: House):
-    await start_two(house)
-    await house.workers[1].stop()
-    await until(lambda: house.context.registry.workers[1].state == "down")
-    assert (await house.post("x"))[0] == 200
-    assert (await house.post("x", model="Qwen"))[0] == 503
-    report = await house.health()
+async def test_one_worker_away_leaves_the_other_alone(harness: Harness):
+    await start_two(harness)
+    await harness.workers[1].stop()
+    await until(lambda: harness.context.registry.workers[1].state == "down")
+    assert (await harness.post("x"))[0] == 200
+    assert (await harness.post("x", model="Qwen"))[0] == 503
+    report = await harness.health()
     assert report["status"] == "ok"
     assert [(row["model"], row["state"]) for row in report["workers"]] == [
         ("SmolLM2", "ready"),
         ("Qwen", "down"),
     ]
-    assert len((await house.get("/v1/models"))[1]["data"]) == 2
+    assert len((await harness.get("/v1/models"))[1]["data"]) == 2
 
 
-async def test_health_while_no_model_has_been_loaded_yet(house: House):
-    house.add_worker()
-    house.worker.loading = True
-    await house.start(wait=False)
+async def test_health_while_no_model_has_been_loaded_yet(harness: Harness):
+    harness.add_worker()
+    harness.worker.loading = True
+    await harness.start(wait=False)
     loading = {"status": "loading model", "tool_call_parser": None}
     for path in ("/", "/health", "/v1/health"):
-        assert await house.get(path) == (503, loading)
-    await house.worker.start()
+        assert await harness.get(path) == (503, loading)
+    await harness.worker.start()
     await asyncio.sleep(0.3)
-    assert await house.get("/health") == (503, loading)
-    status, reply = await house.post("x")
+    assert await harness.get("/health") == (503, loading)
+    status, reply = await harness.post("x")
     assert status == 503
     assert reply["error"]["message"] == "Loading model"
     assert reply["error"]["type"] == "server_busy"
-    assert (await house.get("/v1/models"))[1]["data"] == []
-    house.worker.loading = False
-    await until(lambda: house.context.registry.default().state == "ready")
-    assert (await house.get("/health"))[0] == 200
+    assert (await harness.get("/v1/models"))[1]["data"] == []
+    harness.worker.loading = False
+    await until(lambda: harness.context.registry.default().state == "ready")
+    assert (await harness.get("/health"))[0] == 200
 
 
-async def test_health_of_an_idle_server(house: House):
-    await house.start()
-    await house.answer("x [tokens=5]")
-    house.worker.send_heartbeats()
-    await until(lambda: house.replica.counters.values()["sequences_completed"] == 1)
-    status, report = await house.get("/health")
+async def test_health_of_an_idle_server(harness: Harness):
+    await harness.start()
+    await harness.answer("x [tokens=5]")
+    harness.worker.send_heartbeats()
+    await until(lambda: harness.replica.counters.values()["sequences_completed"] == 1)
+    status, report = await harness.get("/health")
     assert status == 200
     assert list(report) == [
         "status",
@@ -178,51 +180,51 @@ async def test_health_of_an_idle_server(house: House):
     assert (report["context_size"], report["tool_call_parser"]) == (4096, "mlxcel")
 
 
-async def test_health_of_a_full_server(house: House):
-    house.add_worker(slots=2)
-    await house.start()
-    busy = [asyncio.create_task(house.text("x [tokens=3000]")) for _ in range(5)]
-    await until(lambda: (house.replica.active, house.replica.queued) == (2, 2))
-    await until(lambda: house.context.registry.default().admission.waiting == 1)
-    status, report = await house.get("/health")
+async def test_health_of_a_full_server(harness: Harness):
+    harness.add_worker(slots=2)
+    await harness.start()
+    busy = [asyncio.create_task(harness.text("x [tokens=3000]")) for _ in range(5)]
+    await until(lambda: (harness.replica.active, harness.replica.queued) == (2, 2))
+    await until(lambda: harness.context.registry.default().admission.waiting == 1)
+    status, report = await harness.get("/health")
     assert status == 503
     assert report["status"] == "no slot available"
     assert report["batch"] == {"active_sequences": 2, "queue_depth": 3, "max_batch_size": 2}
     assert report["tool_call_parser"] == "mlxcel"
     for task in busy:
         task.cancel()
-    await house.idle()
-    assert (await house.get("/health"))[0] == 200
+    await harness.idle()
+    assert (await harness.get("/health"))[0] == 200
 
 
-async def test_health_of_a_dead_worker_and_its_return(house: House):
-    await house.start()
-    await house.answer("x [tokens=5]")
-    house.worker.send_heartbeats()
-    await until(lambda: house.replica.counters.values()["sequences_completed"] == 1)
-    await house.worker.stop()
-    await until(lambda: house.context.registry.default().state == "down")
-    assert await house.get("/health") == (
+async def test_health_of_a_dead_worker_and_its_return(harness: Harness):
+    await harness.start()
+    await harness.answer("x [tokens=5]")
+    harness.worker.send_heartbeats()
+    await until(lambda: harness.replica.counters.values()["sequences_completed"] == 1)
+    await harness.worker.stop()
+    await until(lambda: harness.context.registry.default().state == "down")
+    assert await harness.get("/health") == (
         503,
         {"status": "loading model", "tool_call_parser": None},
     )
-    await house.worker.start()
-    await until(lambda: house.context.registry.default().state == "ready")
-    report = await house.health()
+    await harness.worker.start()
+    await until(lambda: harness.context.registry.default().state == "ready")
+    report = await harness.health()
     assert report["status"] == "ok"
     # A restarted worker counts from nought, the server does not.
     assert report["observability"]["total_decode_tokens"] == 5
 
 
-async def test_replicas_share_the_load(house: House):
-    house.add_worker(replicas=2, slots=2)
-    await house.start()
-    tasks = [asyncio.create_task(house.text("x [tokens=4000]")) for _ in range(4)]
-    replicas = house.context.registry.default().replicas
+async def test_replicas_share_the_load(harness: Harness):
+    harness.add_worker(replicas=2, slots=2)
+    await harness.start()
+    tasks = [asyncio.create_task(harness.text("x [tokens=4000]")) for _ in range(4)]
+    replicas = harness.context.registry.default().replicas
     await until(lambda: all(replica.active == 2 for replica in replicas))
-    report = await house.health()
+    report = await harness.health()
     assert report["batch"]["max_batch_size"] == 4
     assert report["status"] == "no slot available"
     for task in tasks:
         task.cancel()
-    await house.idle()
+    await harness.idle()

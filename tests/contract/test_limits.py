@@ -8,16 +8,16 @@ import json
 
 import pytest
 
-from tests.contract.harness import CHAT, House, body
+from tests.contract.harness import CHAT, Harness, body
 from tests.wait import until
 
 
-async def test_ten_times_the_queue_is_answered_at_once_or_later_but_always(house: House):
-    house.add_worker(slots=4, step_s=0.001)
-    await house.start(max_queue_depth=8)
-    tasks = [asyncio.create_task(house.post(f"{i} [tokens=400]")) for i in range(12)]
-    await until(lambda: house.context.registry.default().admission.depth == 8)
-    refused = await asyncio.gather(*(house.post("more") for _ in range(80)))
+async def test_ten_times_the_queue_is_answered_at_once_or_later_but_always(harness: Harness):
+    harness.add_worker(slots=4, step_s=0.001)
+    await harness.start(max_queue_depth=8)
+    tasks = [asyncio.create_task(harness.post(f"{i} [tokens=400]")) for i in range(12)]
+    await until(lambda: harness.context.registry.default().admission.depth == 8)
+    refused = await asyncio.gather(*(harness.post("more") for _ in range(80)))
     for status, reply in refused:
         assert status == 503
         assert reply["error"] == {
@@ -27,16 +27,16 @@ async def test_ten_times_the_queue_is_answered_at_once_or_later_but_always(house
             "param": None,
         }
     assert [status for status, _ in await asyncio.gather(*tasks)] == [200] * 12
-    assert (await house.post("after"))[0] == 200
-    await house.idle()
+    assert (await harness.post("after"))[0] == 200
+    await harness.idle()
 
 
-async def test_a_busy_server_says_when_to_come_back_also_to_streams(house: House):
-    house.add_worker(slots=1)
-    await house.start(max_queue_depth=1)
-    busy = [asyncio.create_task(house.text("x [tokens=2000]")) for _ in range(2)]
-    await until(lambda: house.context.registry.default().admission.depth == 1)
-    async with house.session.post(CHAT, data=body("x", stream=True)) as reply:
+async def test_a_busy_server_says_when_to_come_back_also_to_streams(harness: Harness):
+    harness.add_worker(slots=1)
+    await harness.start(max_queue_depth=1)
+    busy = [asyncio.create_task(harness.text("x [tokens=2000]")) for _ in range(2)]
+    await until(lambda: harness.context.registry.default().admission.depth == 1)
+    async with harness.session.post(CHAT, data=body("x", stream=True)) as reply:
         assert reply.status == 503
         assert reply.headers["Retry-After"] == "1"
         assert reply.headers["Content-Type"] == "application/json"
@@ -54,32 +54,32 @@ async def test_a_busy_server_says_when_to_come_back_also_to_streams(house: House
         ({"X-Api-Key": "sesame"}, 200, None),
     ],
 )
-async def test_keys_open_everything_but_health(house: House, headers, status, kind):
-    await house.start(api_key=("sesame",))
-    assert (await house.get("/v1/models", **headers))[0] == status
-    got, reply = await house.post("x", headers=headers)
+async def test_keys_open_everything_but_health(harness: Harness, headers, status, kind):
+    await harness.start(api_key=("sesame",))
+    assert (await harness.get("/v1/models", **headers))[0] == status
+    got, reply = await harness.post("x", headers=headers)
     assert got == status
     if kind:
         assert reply["error"]["type"] == kind
         # An unknown path tells nothing to somebody without a key.
-        assert (await house.get("/nowhere", **headers))[0] == 401
+        assert (await harness.get("/nowhere", **headers))[0] == 401
     for path in ("/", "/health", "/v1/health"):
-        assert (await house.get(path))[0] == 200
-    assert (await house.get("/v1/models?api_key=sesame"))[0] == 401
+        assert (await harness.get(path))[0] == 200
+    assert (await harness.get("/v1/models?api_key=sesame"))[0] == 401
 
 
-async def test_unknown_paths_and_methods_have_the_same_form(house: House):
-    await house.start()
-    status, reply = await house.get("/v1/nothing")
+async def test_unknown_paths_and_methods_have_the_same_form(harness: Harness):
+    await harness.start()
+    status, reply = await harness.get("/v1/nothing")
     assert (status, reply["error"]["type"]) == (404, "not_found")
-    async with house.session.get(CHAT) as response:
+    async with harness.session.get(CHAT) as response:
         assert response.status == 405
         assert response.headers["Allow"] == "POST"
         assert (await response.json())["error"]["type"] == "invalid_request_error"
 
 
-async def post_raw(house: House, data, **headers):
-    async with house.session.post(CHAT, data=data, headers=headers) as reply:
+async def post_raw(harness: Harness, data, **headers):
+    async with harness.session.post(CHAT, data=data, headers=headers) as reply:
         return reply.status, await reply.json()
 
 
@@ -91,15 +91,15 @@ TOO_LARGE = {
 }
 
 
-async def test_a_body_over_the_limit_is_refused_by_its_declared_size(house: House):
-    await house.start(max_body_bytes=10_000)
-    status, reply = await post_raw(house, b"x" * 10_001)
+async def test_a_body_over_the_limit_is_refused_by_its_declared_size(harness: Harness):
+    await harness.start(max_body_bytes=10_000)
+    status, reply = await post_raw(harness, b"x" * 10_001)
     assert (status, reply["error"]) == (413, TOO_LARGE)
-    assert (await post_raw(house, body("x" * 9_000)))[0] == 200
+    assert (await post_raw(harness, body("x" * 9_000)))[0] == 200
 
 
-async def test_a_body_over_the_limit_is_refused_while_it_comes(house: House):
-    await house.start(max_body_bytes=10_000)
+async def test_a_body_over_the_limit_is_refused_while_it_comes(harness: Harness):
+    await harness.start(max_body_bytes=10_000)
     sent = 0
 
     async def chunks():
@@ -109,7 +109,7 @@ async def test_a_body_over_the_limit_is_refused_while_it_comes(house: House):
             yield b"x" * 5_000
             await asyncio.sleep(0.001)
 
-    status, reply = await post_raw(house, chunks())
+    status, reply = await post_raw(harness, chunks())
     assert (status, reply["error"]) == (413, TOO_LARGE)
     assert sent < 1_000_000
 
@@ -121,9 +121,9 @@ async def test_a_body_over_the_limit_is_refused_while_it_comes(house: House):
         ("/v1/audio/transcriptions", "multipart/form-data; boundary=x", b"--x\r\nContent-"),
     ],
 )
-async def test_a_body_that_stops_coming_is_refused(house: House, path, kind, begun):
-    await house.start(body_patience_s=0.1)
-    host, port = house.url.removeprefix("http://").split(":")
+async def test_a_body_that_stops_coming_is_refused(harness: Harness, path, kind, begun):
+    await harness.start(body_timeout_s=0.1)
+    host, port = harness.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\nContent-Length: 99\r\n\r\n"
     writer.write(head.encode() + begun)
@@ -133,13 +133,13 @@ async def test_a_body_that_stops_coming_is_refused(house: House, path, kind, beg
     assert b"The body is incomplete: nothing more came for 0.1 s." in answer
 
 
-async def test_a_compressed_body_is_measured_unpacked(house: House):
-    await house.start(max_body_bytes=10_000)
+async def test_a_compressed_body_is_measured_unpacked(harness: Harness):
+    await harness.start(max_body_bytes=10_000)
     packed = gzip.compress(b" " * 1_000_000)
     assert len(packed) < 10_000
-    assert (await post_raw(house, packed, **{"Content-Encoding": "gzip"}))[0] == 413
+    assert (await post_raw(harness, packed, **{"Content-Encoding": "gzip"}))[0] == 413
     packed = gzip.compress(body("hello"))
-    assert (await post_raw(house, packed, **{"Content-Encoding": "gzip"}))[0] == 200
+    assert (await post_raw(harness, packed, **{"Content-Encoding": "gzip"}))[0] == 200
 
 
 @pytest.mark.parametrize(
@@ -156,26 +156,26 @@ async def test_a_compressed_body_is_measured_unpacked(house: House):
         b"{}",
     ],
 )
-async def test_what_is_no_request_is_refused_without_the_worker(house: House, data: bytes):
-    await house.start()
-    status, reply = await post_raw(house, data)
+async def test_what_is_no_request_is_refused_without_the_worker(harness: Harness, data: bytes):
+    await harness.start()
+    status, reply = await post_raw(harness, data)
     assert (status, reply["error"]["type"]) == (400, "invalid_request_error")
-    assert house.worker.submitted == []
+    assert harness.worker.submitted == []
 
 
-async def test_any_content_type_is_read_as_json(house: House):
-    await house.start()
+async def test_any_content_type_is_read_as_json(harness: Harness):
+    await harness.start()
     for kind in ("application/x-www-form-urlencoded", "text/plain"):
-        assert (await post_raw(house, body("x"), **{"Content-Type": kind}))[0] == 200
+        assert (await post_raw(harness, body("x"), **{"Content-Type": kind}))[0] == 200
 
 
-async def test_a_body_that_can_not_be_unpacked_is_the_clients_fault(house: House):
-    await house.start()
-    status, reply = await post_raw(house, b"no gzip at all", **{"Content-Encoding": "gzip"})
+async def test_a_body_that_can_not_be_unpacked_is_the_clients_fault(harness: Harness):
+    await harness.start()
+    status, reply = await post_raw(harness, b"no gzip at all", **{"Content-Encoding": "gzip"})
     assert (status, reply["error"]["type"]) == (400, "invalid_request_error")
 
 
-async def test_unknown_fields_are_ignored(house: House):
-    await house.start()
-    answer = await house.answer("x", store=True, something_new={"a": [1]}, metadata={})
+async def test_unknown_fields_are_ignored(harness: Harness):
+    await harness.start()
+    answer = await harness.answer("x", store=True, something_new={"a": [1]}, metadata={})
     assert json.dumps(answer)

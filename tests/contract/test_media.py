@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from shared.pb import common_pb2 as common
-from tests.contract.harness import CHAT, House
+from tests.contract.harness import CHAT, Harness
 
 URL = "http://127.0.0.1:{port}/cat.png"
 
@@ -70,13 +70,13 @@ def put_port(value, port: int):
 
 @pytest.mark.parametrize(("path", "body", "kind"), ASKED)
 async def test_the_capability_is_refused_before_anything_is_fetched(
-    house: House, target, path, body, kind
+    harness: Harness, target, path, body, kind
 ):
     port, visits = target
-    await house.start()
+    await harness.start()
     for stream in (False, True):
         asked = put_port(body, port) | {"stream": stream}
-        async with house.session.post(path, json=asked) as reply:
+        async with harness.session.post(path, json=asked) as reply:
             assert reply.status == 501
             error = (await reply.json())["error"]
         assert error["type"] == "not_supported_error"
@@ -85,14 +85,14 @@ async def test_the_capability_is_refused_before_anything_is_fetched(
             "tower; "
         )
     assert visits == []
-    assert house.worker.submitted == []
+    assert harness.worker.submitted == []
 
 
 @pytest.mark.parametrize("modalities", [[], [common.Media.KIND_VIDEO]])
-async def test_a_clip_and_a_recording_together_are_a_bad_request(house: House, modalities):
-    house.add_worker().card.modalities.extend(modalities)
-    await house.start()
-    async with house.session.post(CHAT, json=say(VIDEO, AUDIO)) as reply:
+async def test_a_clip_and_a_recording_together_are_a_bad_request(harness: Harness, modalities):
+    harness.add_worker().card.modalities.extend(modalities)
+    await harness.start()
+    async with harness.session.post(CHAT, json=say(VIDEO, AUDIO)) as reply:
         assert reply.status == 400
         error = (await reply.json())["error"]
     assert error["message"] == "Combined video and audio inputs are not supported"

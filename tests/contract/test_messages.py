@@ -10,7 +10,7 @@ from typing import Any
 import anthropic
 import pytest
 
-from tests.contract.harness import House
+from tests.contract.harness import Harness
 from tests.message_stream import MessageReader
 from tests.wait import until
 
@@ -27,32 +27,34 @@ def ask(prompt: str, **fields: Any) -> dict[str, Any]:
     } | fields
 
 
-def connect(house: House, **options: Any) -> anthropic.AsyncAnthropic:
+def connect(harness: Harness, **options: Any) -> anthropic.AsyncAnthropic:
     options = {"api_key": "none", "max_retries": 0} | options
-    return anthropic.AsyncAnthropic(base_url=house.url, _strict_response_validation=True, **options)
+    return anthropic.AsyncAnthropic(
+        base_url=harness.url, _strict_response_validation=True, **options
+    )
 
 
 @pytest.fixture
-async def client(house: House) -> AsyncIterator[anthropic.AsyncAnthropic]:
-    await house.start()
-    async with connect(house) as made:
+async def client(harness: Harness) -> AsyncIterator[anthropic.AsyncAnthropic]:
+    await harness.start()
+    async with connect(harness) as made:
         yield made
 
 
-async def read(house: House, prompt: str, path: str = PATH, **fields: Any) -> MessageReader:
+async def read(harness: Harness, prompt: str, path: str = PATH, **fields: Any) -> MessageReader:
     """Return what a stream has said, to its end."""
     reader = MessageReader()
     body = ask(prompt, stream=True, **fields)
-    async with house.session.post(path, json=body) as reply:
+    async with harness.session.post(path, json=body) as reply:
         assert reply.status == 200, await reply.text()
         async for data in reply.content.iter_any():
             reader.feed(data)
     return reader
 
 
-async def post(house: House, path: str, body: Any, **headers: str) -> tuple[int, Any]:
+async def post(harness: Harness, path: str, body: Any, **headers: str) -> tuple[int, Any]:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    async with house.session.post(path, data=data, headers=headers) as reply:
+    async with harness.session.post(path, data=data, headers=headers) as reply:
         return reply.status, await reply.json()
 
 
@@ -83,9 +85,9 @@ async def test_streamed_and_whole_messages_are_equal(client, thinking):
         assert shows == ("think" in prompt and thinking["type"] == "adaptive")
 
 
-async def test_aliases_and_the_beta_route_answer_the_same(house: House, client):
+async def test_aliases_and_the_beta_route_answer_the_same(harness: Harness, client):
     for path in (PATH, "/messages", BETA, "/messages?beta=true"):
-        status, reply = await post(house, path, ask("hi", seed=3))
+        status, reply = await post(harness, path, ask("hi", seed=3))
         assert (status, reply["content"][0]["type"]) == (200, "text")
         assert reply["model"] == "fake"
     beta = await client.beta.messages.create(**ask("hi"), betas=["interleaved-thinking-2025-05-14"])
@@ -93,15 +95,15 @@ async def test_aliases_and_the_beta_route_answer_the_same(house: House, client):
 
 
 @pytest.mark.parametrize("path", ["/v1/messages/count_tokens", "/messages/count_tokens"])
-async def test_tokens_are_counted_and_nothing_runs(house: House, client, path):
+async def test_tokens_are_counted_and_nothing_runs(harness: Harness, client, path):
     fields = ask("three words here", system="and two")
     fields.pop("max_tokens")
     counted = await client.messages.count_tokens(**fields)
     beta = await client.beta.messages.count_tokens(**fields)
     assert counted.input_tokens == beta.input_tokens == 5
-    status, reply = await post(house, path, fields)
+    status, reply = await post(harness, path, fields)
     assert (status, reply["input_tokens"]) == (200, 5)
-    assert not house.worker.submitted
+    assert not harness.worker.submitted
     message = await client.messages.create(**ask("three words here", system="and two"))
     assert message.usage.input_tokens == 5
 
@@ -112,17 +114,17 @@ async def test_a_warmed_prompt_is_read_and_not_answered(client):
     assert (message.usage.input_tokens, message.usage.output_tokens) == (2, 0)
 
 
-async def test_signs_of_life_are_events_once_the_message_has_started(house: House):
-    await house.start(sse_ping_interval_s=1)
-    reader = await read(house, "hi [prefill=1100]")
+async def test_signs_of_life_are_events_once_the_message_has_started(harness: Harness):
+    await harness.start(sse_ping_interval_s=1)
+    reader = await read(harness, "hi [prefill=1100]")
     assert reader.close()["stop_reason"] == "end_turn"
     assert reader.pings >= 1
     assert reader.comments == 0
 
 
-async def test_a_message_that_waits_for_its_turn_is_opened_by_a_comment(house: House):
-    await house.start(patience_s=0.1)
-    reader = await read(house, "[accept=0.4] hi")
+async def test_a_message_that_waits_for_its_turn_is_opened_by_a_comment(harness: Harness):
+    await harness.start(start_timeout_s=0.1)
+    reader = await read(harness, "[accept=0.4] hi")
     assert reader.comments == 1
     assert reader.close()["content"][0]["text"]
 
@@ -130,7 +132,7 @@ async def test_a_message_that_waits_for_its_turn_is_opened_by_a_comment(house: H
 # ---------------------------------------------------------------------------- tools
 
 
-async def test_the_clients_tool_runner_reaches_the_end_of_a_loop(house: House, client):
+async def test_the_clients_tool_runner_reaches_the_end_of_a_loop(harness: Harness, client):
     rounds = []
 
     @anthropic.beta_async_tool
@@ -154,23 +156,23 @@ async def test_the_clients_tool_runner_reaches_the_end_of_a_loop(house: House, c
         assert rounds == [1, 2, 3]
         assert message.stop_reason == "end_turn"
         assert [block.type for block in message.content] == ["thinking", "text"]
-    history = house.worker.submitted[-1].chat.messages
+    history = harness.worker.submitted[-1].chat.messages
     assert [turn.role for turn in history] == ["user", *["assistant", "tool"] * 3]
     assert all(turn.reasoning for turn in history if turn.role == "assistant")
     ids = [turn.tool_call_id for turn in history if turn.role == "tool"]
     assert ids == [turn.tool_calls[0].id for turn in history if turn.role == "assistant"]
 
 
-async def test_a_streamed_call_arrives_piece_by_piece(house: House):
-    await house.start()
-    reader = await read(house, "[calls=1]", tools=[LOOK])
+async def test_a_streamed_call_arrives_piece_by_piece(harness: Harness):
+    await harness.start()
+    reader = await read(harness, "[calls=1]", tools=[LOOK])
     (block,) = reader.close()["content"]
     assert json.loads(block["arguments"]) == {"round": 1, "text": 'a "b" ü'}
     assert block["id"].startswith("toolu_")
     assert reader.message["stop_reason"] == "tool_use"
 
 
-async def test_thoughts_a_client_does_not_see_go_round_in_a_tool_loop(house: House, client):
+async def test_thoughts_a_client_does_not_see_go_round_in_a_tool_loop(harness: Harness, client):
     def think(**how: str) -> dict[str, Any]:
         prompt = "[calls=1] [think=3]"
         return ask(prompt, thinking=how, tools=[LOOK], extra_body={"seed": 5})
@@ -184,14 +186,16 @@ async def test_thoughts_a_client_does_not_see_go_round_in_a_tool_loop(house: Hou
     result = {"type": "tool_result", "tool_use_id": call.id, "content": "seen"}
     hidden["messages"] += [first.to_param(), {"role": "user", "content": [result]}]
     await client.messages.create(**hidden)
-    reasoning = house.worker.submitted[-1].chat.messages[1].reasoning
+    reasoning = harness.worker.submitted[-1].chat.messages[1].reasoning
     assert reasoning == shown.content[0].thinking != ""
 
 
 # ---------------------------------------------------------------------------- failures
 
 
-async def test_a_refusal_is_a_status_in_anthropics_form_and_names_its_request(house: House, client):
+async def test_a_refusal_is_a_status_in_anthropics_form_and_names_its_request(
+    harness: Harness, client
+):
     refused = ask("[refuse=context_length_exceeded]")
     for stream in (False, True):
         with pytest.raises(anthropic.BadRequestError) as caught:
@@ -206,8 +210,8 @@ async def test_a_refusal_is_a_status_in_anthropics_form_and_names_its_request(ho
     assert caught.value.type == "overloaded_error"
 
 
-async def test_what_no_handler_saw_is_told_in_the_same_form(house: House):
-    await house.start(api_key=("k",), max_body_bytes=2000)
+async def test_what_no_handler_saw_is_told_in_the_same_form(harness: Harness):
+    await harness.start(api_key=("k",), max_body_bytes=2000)
     key = {"x-api-key": "k"}
     cases = [
         (ask("x"), {}, 401, "authentication_error"),
@@ -219,56 +223,56 @@ async def test_what_no_handler_saw_is_told_in_the_same_form(house: House):
     ]
     for path in (BETA, "/messages", "/v1/messages/count_tokens"):
         for body, headers, status, kind in cases:
-            found, reply = await post(house, path, body, **headers)
+            found, reply = await post(harness, path, body, **headers)
             assert found == status, reply
             assert reply.get("error", {}).get("type") == kind
             assert kind is None or reply["type"] == "error"
-    async with house.session.get(PATH, headers=key) as reply:
+    async with harness.session.get(PATH, headers=key) as reply:
         assert (reply.status, reply.headers["Allow"]) == (405, "POST")
         assert (await reply.json())["error"]["type"] == "invalid_request_error"
 
 
-async def test_a_refusal_for_good_is_not_tried_again(house: House):
-    await house.start()
+async def test_a_refusal_for_good_is_not_tried_again(harness: Harness):
+    await harness.start()
     image = {"type": "image", "source": {"type": "url", "url": "http://127.0.0.1:1/x.png"}}
-    async with connect(house, max_retries=2) as client:
+    async with connect(harness, max_retries=2) as client:
         with pytest.raises(anthropic.APIStatusError, match="no image tower") as caught:
             await client.messages.create(**ask([image]))
         assert caught.value.status_code == 501
         assert caught.value.response.request.headers["x-stainless-retry-count"] == "0"
-        assert not house.worker.submitted
+        assert not harness.worker.submitted
 
 
-async def test_a_failure_in_the_stream_is_an_event_that_the_client_raises(house: House):
-    house.add_worker(step_s=0.01)
-    await house.start(timeout_s=1)
-    async with connect(house) as client:
+async def test_a_failure_in_the_stream_is_an_event_that_the_client_raises(harness: Harness):
+    harness.add_worker(step_s=0.01)
+    await harness.start(timeout_s=1)
+    async with connect(harness) as client:
         stream = await client.messages.create(**ask("hi [tokens=4000]"), stream=True)
         with pytest.raises(anthropic.APIStatusError) as caught:
             await collect(stream)
     assert caught.value.type == "timeout_error"
-    await house.idle()
+    await harness.idle()
 
 
-async def test_a_death_is_a_pause_and_no_second_start(house: House):
-    await house.start()
+async def test_a_death_is_a_pause_and_no_second_start(harness: Harness):
+    await harness.start()
     prompt = "[think=5] [tokens=90]"
     fields = {"seed": 3, "thinking": {"type": "adaptive"}}
-    wanted = (await read(house, prompt, **fields)).close()
-    for reading in (read(house, prompt, **fields), read(house, prompt, BETA, **fields)):
+    wanted = (await read(harness, prompt, **fields)).close()
+    for reading in (read(harness, prompt, **fields), read(harness, prompt, BETA, **fields)):
         task = asyncio.create_task(reading)
-        before = house.worker.counters.decode_tokens
-        await until(lambda: house.worker.counters.decode_tokens > before + 20)  # noqa: B023
-        await house.worker.restart()
+        before = harness.worker.counters.decode_tokens
+        await until(lambda: harness.worker.counters.decode_tokens > before + 20)  # noqa: B023
+        await harness.worker.restart()
         assert not task.done()
         found = (await task).close()
         assert (found["content"], found["usage"]) == (wanted["content"], wanted["usage"])
 
 
-async def test_leaving_in_the_middle_of_a_call_frees_the_slot(house: House):
-    await house.start()
+async def test_leaving_in_the_middle_of_a_call_frees_the_slot(harness: Harness):
+    await harness.start()
     body = ask("[tool=4000] [tokens=4000]", stream=True)
-    async with house.session.post(PATH, json=body) as reply:
+    async with harness.session.post(PATH, json=body) as reply:
         await reply.content.readuntil(b'"tool_use"')
-    await until(lambda: bool(house.worker.cancelled))
-    await house.idle()
+    await until(lambda: bool(harness.worker.cancelled))
+    await harness.idle()

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.app import make_metrics_app
 from gateway.server import listen
-from tests.contract.harness import CHAT, House, body
+from tests.contract.harness import CHAT, Harness, body
 from tests.wait import until
 
 # The reference's page: name, type and help of every family, in its order.
@@ -37,37 +37,37 @@ predicted_tokens_seconds requests_processing requests_deferred n_busy_slots_per_
 """
 
 
-async def read_page(house: House) -> str:
-    async with house.session.get("/metrics") as reply:
+async def read_page(harness: Harness) -> str:
+    async with harness.session.get("/metrics") as reply:
         assert reply.status == 200
         assert reply.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
         assert int(reply.headers["Process-Start-Time-Unix"]) > 1_700_000_000
         return await reply.text()
 
 
-async def read(house: House) -> dict[str, float]:
+async def read(harness: Harness) -> dict[str, float]:
     """Return the value of each series; labels are part of its name."""
-    lines = (await read_page(house)).splitlines()
+    lines = (await read_page(harness)).splitlines()
     pairs = (line.rpartition(" ") for line in lines if line and line[0] != "#")
     return {name: float(value) for name, _, value in pairs}
 
 
-async def beat(house: House) -> None:
+async def beat(harness: Harness) -> None:
     """Let every worker's counters reach the gateway."""
-    for worker in house.workers:
+    for worker in harness.workers:
         worker.send_heartbeats()
-    replicas = [r for w in house.context.registry.workers for r in w.replicas]
+    replicas = [r for w in harness.context.registry.workers for r in w.replicas]
 
     def arrived() -> bool:
-        wanted = [worker.counters for worker in house.workers]
+        wanted = [worker.counters for worker in harness.workers]
         return [replica.beat and replica.beat.counters for replica in replicas] == wanted
 
     await until(arrived)
 
 
-async def test_every_family_of_the_reference_stands_there_in_its_own_words(house: House):
-    await house.start(metrics=True)
-    page = await read_page(house)
+async def test_every_family_of_the_reference_stands_there_in_its_own_words(harness: Harness):
+    await harness.start(metrics=True)
+    page = await read_page(harness)
     places = []
     for line in REFERENCE.splitlines():
         name, kind, text = line.split(" ", 2)
@@ -81,10 +81,10 @@ async def test_every_family_of_the_reference_stands_there_in_its_own_words(house
     assert "\nmlxcel_requests_total 0\n" in page
 
 
-async def test_prometheus_can_read_the_page_and_finds_no_series_of_creation_times(house: House):
-    await house.start(metrics=True)
-    await house.answer("x")
-    page = await read_page(house)
+async def test_prometheus_can_read_the_page_and_finds_no_series_of_creation_times(harness: Harness):
+    await harness.start(metrics=True)
+    await harness.answer("x")
+    page = await read_page(harness)
     assert "_created" not in page
     families = {family.name for family in text_string_to_metric_families(page)}
     assert {"mlxcel_requests", "mlxcel_slots_total", "mlxcel_http_requests"} <= families
@@ -93,14 +93,14 @@ async def test_prometheus_can_read_the_page_and_finds_no_series_of_creation_time
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_a_chat_completion_counts_once_with_its_tokens(house: House, stream):
-    await house.start(metrics=True)
+async def test_a_chat_completion_counts_once_with_its_tokens(harness: Harness, stream):
+    await harness.start(metrics=True)
     if stream:
-        await house.text("one two three [tokens=5]")
+        await harness.text("one two three [tokens=5]")
     else:
-        await house.answer("one two three [tokens=5]")
-    await beat(house)
-    values = await read(house)
+        await harness.answer("one two three [tokens=5]")
+    await beat(harness)
+    values = await read(harness)
     assert values["mlxcel_requests_total"] == 1
     assert values["mlxcel_prompt_tokens_total"] == 4
     assert values["mlxcel_completion_tokens_total"] == 5
@@ -113,28 +113,28 @@ async def test_a_chat_completion_counts_once_with_its_tokens(house: House, strea
 
 
 @pytest.mark.parametrize(("stream", "requests"), [(False, 1), (True, 0)])
-async def test_streams_of_plain_completions_do_not_count(house: House, stream, requests):
-    await house.start(metrics=True)
+async def test_streams_of_plain_completions_do_not_count(harness: Harness, stream, requests):
+    await harness.start(metrics=True)
     asked = {"prompt": "x [tokens=5]", "stream": stream}
-    async with house.session.post("/v1/completions", json=asked) as reply:
+    async with harness.session.post("/v1/completions", json=asked) as reply:
         assert reply.status == 200
         await reply.read()
-    values = await read(house)
+    values = await read(harness)
     assert values["mlxcel_requests_total"] == requests
     assert values["mlxcel_completion_tokens_total"] == 5 * requests
     assert values["llamacpp:tokens_predicted_total"] == 5
 
 
-async def test_what_is_cancelled_refused_or_failed_does_not_count(house: House):
-    await house.start(metrics=True)
-    async with house.session.post(CHAT, data=body("x [tokens=4000]", stream=True)) as reply:
+async def test_what_is_cancelled_refused_or_failed_does_not_count(harness: Harness):
+    await harness.start(metrics=True)
+    async with harness.session.post(CHAT, data=body("x [tokens=4000]", stream=True)) as reply:
         await reply.content.readany()
-    await house.post("[refuse=invalid_request]")
-    await house.post("x", temperature=-1)
-    await house.idle()
-    await until(lambda: bool(house.worker.cancelled))
-    await beat(house)
-    values = await read(house)
+    await harness.post("[refuse=invalid_request]")
+    await harness.post("x", temperature=-1)
+    await harness.idle()
+    await until(lambda: bool(harness.worker.cancelled))
+    await beat(harness)
+    values = await read(harness)
     assert values["mlxcel_requests_total"] == 0
     assert values["mlxcel_completion_tokens_total"] == 0
     assert values["mlxcel_batch_sequences_started"] == 1
@@ -145,86 +145,86 @@ async def test_what_is_cancelled_refused_or_failed_does_not_count(house: House):
     assert values[f"mlxcel_http_request_duration_seconds_count{{{of_chat}}}"] == 3
 
 
-async def test_a_stream_that_fails_half_way_has_its_error_as_its_code(house: House):
-    await house.start(metrics=True, patience_s=0.05)
-    [chunk async for chunk in house.stream("[accept=0.2] [refuse=server_busy]")]
-    values = await read(house)
+async def test_a_stream_that_fails_half_way_has_its_error_as_its_code(harness: Harness):
+    await harness.start(metrics=True, start_timeout_s=0.05)
+    [chunk async for chunk in harness.stream("[accept=0.2] [refuse=server_busy]")]
+    values = await read(harness)
     assert values[f'mlxcel_http_requests_total{{code="server_busy",route="{CHAT}"}}'] == 1
 
 
-async def test_paths_that_do_not_exist_make_one_series_together(house: House):
-    await house.start(metrics=True)
+async def test_paths_that_do_not_exist_make_one_series_together(harness: Harness):
+    await harness.start(metrics=True)
     for number in range(3):
-        await house.get(f"/nowhere/{number}")
-    values = await read(house)
+        await harness.get(f"/nowhere/{number}")
+    values = await read(harness)
     assert values['mlxcel_http_requests_total{code="not_found",route="unknown"}'] == 3
 
 
-async def test_numbers_are_those_of_all_text_workers(house: House):
-    house.add_worker("one", name="one", slots=4)
-    house.add_worker("two", name="two", slots=2, replicas=2)
-    await house.start(metrics=True)
+async def test_numbers_are_those_of_all_text_workers(harness: Harness):
+    harness.add_worker("one", name="one", slots=4)
+    harness.add_worker("two", name="two", slots=2, replicas=2)
+    await harness.start(metrics=True)
     for model in ("one", "two", "two"):
-        await house.answer("x [tokens=3]", model=model)
-    tasks = [asyncio.create_task(house.text("x [tokens=4000]", model="two")) for _ in range(3)]
-    replicas = house.context.registry.workers[1].replicas
+        await harness.answer("x [tokens=3]", model=model)
+    tasks = [asyncio.create_task(harness.text("x [tokens=4000]", model="two")) for _ in range(3)]
+    replicas = harness.context.registry.workers[1].replicas
     await until(lambda: sum(replica.active for replica in replicas) == 3)
-    values = await read(house)
+    values = await read(harness)
     assert values["mlxcel_slots_total"] == 8
     assert values["mlxcel_slots_available"] == 5
     assert values["mlxcel_batch_current_size"] == 3
     assert values["mlxcel_cache_pool_active"] == 3
     for task in tasks:
         task.cancel()
-    await house.idle()
-    await beat(house)
-    values = await read(house)
+    await harness.idle()
+    await beat(harness)
+    values = await read(harness)
     assert values["mlxcel_requests_total"] == 3
     assert values["mlxcel_batch_sequences_started"] == 6
     assert values["mlxcel_batch_sequences_completed"] == 3
 
 
-async def test_no_counter_falls_when_a_worker_starts_anew(house: House):
-    await house.start(metrics=True)
-    await house.answer("x [tokens=5]")
-    await beat(house)
-    before = await read(house)
-    await house.worker.stop()
-    await until(lambda: house.context.registry.default().state == "down")
-    away = await read(house)
+async def test_no_counter_falls_when_a_worker_starts_anew(harness: Harness):
+    await harness.start(metrics=True)
+    await harness.answer("x [tokens=5]")
+    await beat(harness)
+    before = await read(harness)
+    await harness.worker.stop()
+    await until(lambda: harness.context.registry.default().state == "down")
+    away = await read(harness)
     assert away["mlxcel_slots_total"] == 0
-    await house.worker.start()
-    await until(lambda: house.context.registry.default().state == "ready")
-    back = await read(house)
+    await harness.worker.start()
+    await until(lambda: harness.context.registry.default().state == "ready")
+    back = await read(harness)
     assert back["mlxcel_slots_total"] == 4
     gauges = {line.split()[0] for line in REFERENCE.splitlines() if line.split()[1] == "gauge"}
     for name, value in before.items():
         if name.startswith("mlxcel_") and name not in gauges and "http" not in name:
             assert value <= away[name] <= back[name], name
-    await house.answer("x [tokens=7]")
-    await beat(house)
-    values = await read(house)
+    await harness.answer("x [tokens=7]")
+    await beat(harness)
+    values = await read(harness)
     assert values["mlxcel_batch_sequences_completed"] == 2
     assert values["mlxcel_batch_decode_tokens_total"] == 12
 
 
-async def test_without_the_flag_there_is_no_page(house: House):
-    await house.start()
-    assert (await house.get("/metrics"))[0] == 404
+async def test_without_the_flag_there_is_no_page(harness: Harness):
+    await harness.start()
+    assert (await harness.get("/metrics"))[0] == 404
 
 
-async def test_the_page_needs_the_key(house: House):
-    await house.start(metrics=True, api_key=("sesame",))
-    assert (await house.get("/metrics"))[0] == 401
+async def test_the_page_needs_the_key(harness: Harness):
+    await harness.start(metrics=True, api_key=("sesame",))
+    assert (await harness.get("/metrics"))[0] == 401
 
 
-async def test_a_port_of_its_own_serves_the_page_and_nothing_else(house: House):
-    await house.start(metrics_port=1)
-    runner = await listen(make_metrics_app(house.context), "127.0.0.1", 0)
+async def test_a_port_of_its_own_serves_the_page_and_nothing_else(harness: Harness):
+    await harness.start(metrics_port=1)
+    runner = await listen(make_metrics_app(harness.context), "127.0.0.1", 0)
     host, port = runner.addresses[0][:2]
     for path, status in (("/metrics", 200), ("/v1/models", 404), ("/health", 404)):
-        async with house.session.get(f"http://{host}:{port}{path}") as reply:
+        async with harness.session.get(f"http://{host}:{port}{path}") as reply:
             assert reply.status == status
-    async with house.session.get("/metrics") as reply:
+    async with harness.session.get("/metrics") as reply:
         assert reply.status == 200
     await runner.cleanup()

@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from tests.contract.harness import House, read_text
+from tests.contract.harness import Harness, read_text
 from tests.wait import until
 
 # Every kind of state that a replay must rebuild in the fake.
@@ -20,8 +20,8 @@ PROMPTS = (
 )
 
 
-async def undisturbed(house: House, prompt: str, **fields) -> list:
-    return strip([chunk async for chunk in house.stream(prompt, seed=5, **fields)])
+async def undisturbed(harness: Harness, prompt: str, **fields) -> list:
+    return strip([chunk async for chunk in harness.stream(prompt, seed=5, **fields)])
 
 
 def strip(chunks: list) -> list:
@@ -50,19 +50,21 @@ USAGE = {"stream_options": {"include_usage": True}}
 
 
 @pytest.mark.parametrize("prompt", PROMPTS)
-async def test_a_stream_over_a_dead_worker_equals_the_undisturbed_one(house: House, prompt: str):
-    await house.start()
+async def test_a_stream_over_a_dead_worker_equals_the_undisturbed_one(
+    harness: Harness, prompt: str
+):
+    await harness.start()
     # The same request id in the fake's eyes: tool-call ids derive from it.
-    wanted = join(await undisturbed(house, prompt, **USAGE))
-    reading = asyncio.create_task(undisturbed(house, prompt, **USAGE))
+    wanted = join(await undisturbed(harness, prompt, **USAGE))
+    reading = asyncio.create_task(undisturbed(harness, prompt, **USAGE))
     for _ in range(3):
-        before = house.worker.counters.decode_tokens
-        await until(lambda: house.worker.counters.decode_tokens > before + 7)  # noqa: B023
-        await house.worker.restart()
+        before = harness.worker.counters.decode_tokens
+        await until(lambda: harness.worker.counters.decode_tokens > before + 7)  # noqa: B023
+        await harness.worker.restart()
     got = join(await reading)
     assert mask_ids(got) == mask_ids(wanted)
-    assert house.worker.submitted[-1].attempt >= 3
-    await house.idle()
+    assert harness.worker.submitted[-1].attempt >= 3
+    await harness.idle()
 
 
 def mask_ids(chunks: list) -> list:
@@ -73,32 +75,32 @@ def mask_ids(chunks: list) -> list:
     return chunks
 
 
-async def test_a_whole_answer_over_a_dead_worker_equals_the_undisturbed_one(house: House):
-    await house.start()
-    wanted = await house.answer("one [tokens=60]", seed=5)
-    asking = asyncio.create_task(house.answer("one [tokens=60]", seed=5))
-    await until(lambda: house.worker.counters.decode_tokens > 80)
-    await house.worker.restart()
+async def test_a_whole_answer_over_a_dead_worker_equals_the_undisturbed_one(harness: Harness):
+    await harness.start()
+    wanted = await harness.answer("one [tokens=60]", seed=5)
+    asking = asyncio.create_task(harness.answer("one [tokens=60]", seed=5))
+    await until(lambda: harness.worker.counters.decode_tokens > 80)
+    await harness.worker.restart()
     got = await asking
     assert got["choices"] == wanted["choices"]
     assert got["usage"] == wanted["usage"]
 
 
-async def test_logprobs_keep_one_position_per_token_over_a_death(house: House):
-    await house.start()
-    async with supervised(house):
-        chunks = [c async for c in house.stream("x [tokens=40] [die=15]", seed=5, logprobs=True)]
+async def test_logprobs_keep_one_position_per_token_over_a_death(harness: Harness):
+    await harness.start()
+    async with supervised(harness):
+        chunks = [c async for c in harness.stream("x [tokens=40] [die=15]", seed=5, logprobs=True)]
     positions = [c for c in chunks[:-1] if c["choices"][0]["logprobs"]]
     assert len(positions) == 40
 
 
-async def test_the_second_attempt_forces_every_id_of_the_first(house: House):
-    await house.start()
-    asking = asyncio.create_task(house.text("x [tokens=40] [hold=9] [die=20]", seed=5))
-    await until(lambda: not house.worker.listening)
-    await house.worker.start()
+async def test_the_second_attempt_forces_every_id_of_the_first(harness: Harness):
+    await harness.start()
+    asking = asyncio.create_task(harness.text("x [tokens=40] [hold=9] [die=20]", seed=5))
+    await until(lambda: not harness.worker.listening)
+    await harness.worker.start()
     await asking
-    first, second = house.worker.submitted
+    first, second = harness.worker.submitted
     assert (first.attempt, second.attempt) == (1, 2)
     assert first.key == second.key
     assert len(first.forced_ids) == 0
@@ -108,124 +110,124 @@ async def test_the_second_attempt_forces_every_id_of_the_first(house: House):
     assert first.chat == second.chat
 
 
-async def test_many_streams_survive_many_deaths(house: House):
-    house.add_worker(slots=8)
-    await house.start(max_queue_depth=32)
+async def test_many_streams_survive_many_deaths(harness: Harness):
+    harness.add_worker(slots=8)
+    await harness.start(max_queue_depth=32)
     prompts = [f"stream {index} [tokens=150]" for index in range(20)]
-    wanted = await asyncio.gather(*(house.text(prompt, seed=1) for prompt in prompts))
-    reading = [asyncio.create_task(house.text(prompt, seed=1)) for prompt in prompts]
+    wanted = await asyncio.gather(*(harness.text(prompt, seed=1) for prompt in prompts))
+    reading = [asyncio.create_task(harness.text(prompt, seed=1)) for prompt in prompts]
     chance = random.Random(4)
     for _ in range(5):
         await asyncio.sleep(chance.uniform(0.05, 0.3))
-        await house.worker.restart()
+        await harness.worker.restart()
     assert await asyncio.gather(*reading) == wanted
-    await house.idle()
+    await harness.idle()
 
 
-async def test_requests_go_on_at_another_replica(house: House):
-    house.add_worker(replicas=2)
-    await house.start()
-    wanted = await house.text("x [tokens=400]", seed=2)
-    first, second = house.workers
-    reading = [asyncio.create_task(house.text("x [tokens=400]", seed=2)) for _ in range(4)]
+async def test_requests_go_on_at_another_replica(harness: Harness):
+    harness.add_worker(replicas=2)
+    await harness.start()
+    wanted = await harness.text("x [tokens=400]", seed=2)
+    first, second = harness.workers
+    reading = [asyncio.create_task(harness.text("x [tokens=400]", seed=2)) for _ in range(4)]
     await until(lambda: first.active and second.active)
     await first.stop()
     assert await asyncio.gather(*reading) == [wanted] * 4
-    assert (await house.health())["status"] == "ok"
+    assert (await harness.health())["status"] == "ok"
 
 
-async def test_a_step_that_raises_is_a_loss_like_any_other(house: House):
-    await house.start()
-    wanted = await house.text("calm [tokens=40]", seed=2)
-    calm = asyncio.create_task(house.text("calm [tokens=40]", seed=2))
-    assert await house.text("x [tokens=30] [raise=12]")
+async def test_a_step_that_raises_is_a_loss_like_any_other(harness: Harness):
+    await harness.start()
+    wanted = await harness.text("calm [tokens=40]", seed=2)
+    calm = asyncio.create_task(harness.text("calm [tokens=40]", seed=2))
+    assert await harness.text("x [tokens=30] [raise=12]")
     assert await calm == wanted
-    await house.idle()
+    await harness.idle()
 
 
-async def test_a_worker_that_stays_away_ends_streams_properly(house: House):
-    await house.start(resume_timeout_s=1)
-    chunks = [chunk async for chunk in house.stream("x [tokens=40] [die=10]")]
+async def test_a_worker_that_stays_away_ends_streams_properly(harness: Harness):
+    await harness.start(resume_timeout_s=1)
+    chunks = [chunk async for chunk in harness.stream("x [tokens=40] [die=10]")]
     assert chunks[-1] == "[DONE]"
     assert chunks[-2]["choices"][0]["finish_reason"] == "error"
     assert chunks[-2]["error"]["type"] == "server_error"
     assert "did not come back within 1 s" in chunks[-2]["error"]["message"]
     contents = [c["choices"][0]["delta"].get("content") for c in chunks[:-2]]
     assert len([content for content in contents if content]) == 10
-    status, _ = await house.post("x [tokens=40] [die=10]")
+    status, _ = await harness.post("x [tokens=40] [die=10]")
     assert status == 503
 
 
-async def test_new_requests_are_refused_at_once_while_the_worker_is_away(house: House):
-    await house.start()
-    await house.worker.stop()
-    await until(lambda: house.context.registry.default().state != "ready")
+async def test_new_requests_are_refused_at_once_while_the_worker_is_away(harness: Harness):
+    await harness.start()
+    await harness.worker.stop()
+    await until(lambda: harness.context.registry.default().state != "ready")
     for stream in (False, True):
-        status, reply = await house.post("x", stream=stream)
+        status, reply = await harness.post("x", stream=stream)
         assert status == 503
         assert reply["error"]["type"] == "server_error"
         assert "grpc" not in reply["error"]["message"].lower()
-    await house.worker.start()
-    await until(lambda: house.context.registry.default().state == "ready")
-    assert await house.text("x")
+    await harness.worker.start()
+    await until(lambda: harness.context.registry.default().state == "ready")
+    assert await harness.text("x")
 
 
-async def test_what_waits_in_the_gateway_waits_on_over_a_death(house: House):
-    house.add_worker(slots=1)
-    await house.start()
-    reading = [asyncio.create_task(house.text(f"{i} [tokens=30]")) for i in range(6)]
-    await until(lambda: house.context.registry.default().admission.waiting == 3)
-    await house.worker.restart()
+async def test_what_waits_in_the_gateway_waits_on_over_a_death(harness: Harness):
+    harness.add_worker(slots=1)
+    await harness.start()
+    reading = [asyncio.create_task(harness.text(f"{i} [tokens=30]")) for i in range(6)]
+    await until(lambda: harness.context.registry.default().admission.waiting == 3)
+    await harness.worker.restart()
     assert all(await asyncio.gather(*reading))
-    await house.idle()
+    await harness.idle()
 
 
-async def test_a_prompt_that_kills_the_worker_in_submit_is_given_up_soon(house: House):
-    await house.start()
-    async with supervised(house):
-        status, reply = await house.post("bad [deadly]")
+async def test_a_prompt_that_kills_the_worker_in_submit_is_given_up_soon(harness: Harness):
+    await harness.start()
+    async with supervised(harness):
+        status, reply = await harness.post("bad [deadly]")
     assert (status, reply["error"]["type"]) == (503, "server_error")
-    assert len(house.worker.submitted) == 7
+    assert len(harness.worker.submitted) == 7
 
 
-async def test_a_poisonous_request_fails_alone(house: House):
-    house.add_worker(slots=8)
-    await house.start()
+async def test_a_poisonous_request_fails_alone(harness: Harness):
+    harness.add_worker(slots=8)
+    await harness.start()
     prompts = [f"good {index} [tokens=60]" for index in range(6)]
-    wanted = [await house.text(prompt, seed=3) for prompt in prompts]
-    async with supervised(house):
-        good = [asyncio.create_task(house.text(prompt, seed=3)) for prompt in prompts]
-        status, reply = await house.post("bad [poison=0]")
+    wanted = [await harness.text(prompt, seed=3) for prompt in prompts]
+    async with supervised(harness):
+        good = [asyncio.create_task(harness.text(prompt, seed=3)) for prompt in prompts]
+        status, reply = await harness.post("bad [poison=0]")
         assert status == 500
         assert reply["error"]["type"] == "server_error"
         assert await asyncio.gather(*good) == wanted
-    await house.idle()
-    isolated = [request for request in house.worker.submitted if request.isolate]
+    await harness.idle()
+    isolated = [request for request in harness.worker.submitted if request.isolate]
     assert isolated
 
 
-async def test_poison_that_acts_late_in_a_stream_fails_alone_too(house: House):
-    house.add_worker(slots=8)
-    await house.start()
-    async with supervised(house):
-        good = [asyncio.create_task(house.text(f"good {i} [tokens=60]")) for i in range(3)]
-        chunks = [chunk async for chunk in house.stream("bad [tokens=40] [poison=25]")]
+async def test_poison_that_acts_late_in_a_stream_fails_alone_too(harness: Harness):
+    harness.add_worker(slots=8)
+    await harness.start()
+    async with supervised(harness):
+        good = [asyncio.create_task(harness.text(f"good {i} [tokens=60]")) for i in range(3)]
+        chunks = [chunk async for chunk in harness.stream("bad [tokens=40] [poison=25]")]
         assert all(await asyncio.gather(*good))
     assert chunks[-2]["choices"][0]["finish_reason"] == "error"
     texts = [c["choices"][0]["delta"].get("content") for c in chunks[:-2]]
     assert len([text for text in texts if text]) == 25
-    await house.idle()
+    await harness.idle()
 
 
 @contextlib.asynccontextmanager
-async def supervised(house: House):
+async def supervised(harness: Harness):
     """Start the worker again whenever it has died."""
 
     async def keep_alive():
         while not ended.is_set():
             await asyncio.sleep(0.02)
-            if not house.worker.listening:
-                await house.worker.start()
+            if not harness.worker.listening:
+                await harness.worker.start()
 
     ended = asyncio.Event()
     keeper = asyncio.create_task(keep_alive())
@@ -236,35 +238,35 @@ async def supervised(house: House):
         await keeper
 
 
-async def test_a_worker_that_lost_our_watch_gets_a_new_one(house: House):
-    await house.start()
-    house.worker.forget_watches()
-    assert await house.text("x")
-    assert await house.answer("x")
+async def test_a_worker_that_lost_our_watch_gets_a_new_one(harness: Harness):
+    await harness.start()
+    harness.worker.forget_watches()
+    assert await harness.text("x")
+    assert await harness.answer("x")
 
 
-async def test_frames_of_an_earlier_attempt_are_not_delivered(house: House):
-    await house.start()
-    wanted = await house.text("x [tokens=60]", seed=9)
-    reading = asyncio.create_task(house.text("x [tokens=60]", seed=9))
-    await until(lambda: house.worker.counters.decode_tokens > 80)
-    await house.worker.restart()
-    await until(lambda: house.worker.active == 1)
-    house.worker.repeat_frame_of_attempt(1)
+async def test_frames_of_an_earlier_attempt_are_not_delivered(harness: Harness):
+    await harness.start()
+    wanted = await harness.text("x [tokens=60]", seed=9)
+    reading = asyncio.create_task(harness.text("x [tokens=60]", seed=9))
+    await until(lambda: harness.worker.counters.decode_tokens > 80)
+    await harness.worker.restart()
+    await until(lambda: harness.worker.active == 1)
+    harness.worker.repeat_frame_of_attempt(1)
     assert await reading == wanted
 
 
-async def test_a_client_that_leaves_during_the_pause_is_forgotten(house: House):
-    await house.start()
-    reading = asyncio.create_task(house.text("x [tokens=60] [die=10]"))
-    await until(lambda: house.context.registry.default().state != "ready")
+async def test_a_client_that_leaves_during_the_pause_is_forgotten(harness: Harness):
+    await harness.start()
+    reading = asyncio.create_task(harness.text("x [tokens=60] [die=10]"))
+    await until(lambda: harness.context.registry.default().state != "ready")
     reading.cancel()
-    await until(lambda: house.context.registry.default().admission.waiting == 0)
-    submitted = len(house.worker.submitted)
-    await house.worker.start()
-    await until(lambda: house.context.registry.default().state == "ready")
-    assert await house.text("next")
-    assert len(house.worker.submitted) == submitted + 1
+    await until(lambda: harness.context.registry.default().admission.waiting == 0)
+    submitted = len(harness.worker.submitted)
+    await harness.worker.start()
+    await until(lambda: harness.context.registry.default().state == "ready")
+    assert await harness.text("next")
+    assert len(harness.worker.submitted) == submitted + 1
 
 
 def test_text_of_a_failed_stream_is_not_taken_for_an_answer():

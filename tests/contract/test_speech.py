@@ -11,7 +11,7 @@ import pytest
 
 from shared.pb import common_pb2 as common
 from shared.pb import worker_pb2
-from tests.contract.audio_harness import AudioHouse, open_audio_house
+from tests.contract.audio_harness import AudioHarness, open_audio_house
 from tests.wait import until
 
 SPEECH, VOICES = "/v1/audio/speech", "/v1/audio/voices"
@@ -25,12 +25,12 @@ TYPES = {
 }
 
 
-class Booth(AudioHouse):
+class Booth(AudioHarness):
     """Speaks in JSON."""
 
     def send(self, text="Hello you there", path=SPEECH, headers=None, **fields):
         body = {"model": "tts-1", "input": text, **fields}
-        return self.house.session.post(path, json=body, headers=headers)
+        return self.harness.session.post(path, json=body, headers=headers)
 
     async def say(self, *args, **fields):
         """Return status, headers and body."""
@@ -46,8 +46,8 @@ class Booth(AudioHouse):
 
 
 @pytest.fixture
-async def make_booth(house):
-    async with open_audio_house(house, Booth) as make:
+async def make_booth(harness):
+    async with open_audio_house(harness, Booth) as make:
         yield make
 
 
@@ -68,7 +68,7 @@ async def test_a_text_is_spoken_under_both_paths_in_every_format(make_booth):
 
 async def test_what_is_left_out_means_the_models_own_voice_and_a_whole_wave_file(make_booth):
     booth = await make_booth()
-    async with booth.house.session.post(SPEECH, json={"model": "x", "input": "Hi."}) as reply:
+    async with booth.harness.session.post(SPEECH, json={"model": "x", "input": "Hi."}) as reply:
         assert reply.content_type == "audio/wav"
     seen = booth.worker.seen[-1]
     assert (seen.text, seen.voice, seen.format, seen.speed, seen.whole) == (
@@ -219,7 +219,7 @@ async def test_a_client_that_leaves_ends_its_call(make_booth):
 async def test_voices_are_listed(make_booth):
     booth = await make_booth()
     for path in (VOICES, "/audio/voices", f"{VOICES}?model=ear"):
-        status, report = await booth.house.get(path)
+        status, report = await booth.harness.get(path)
         assert status == 200
         assert report == {
             "voices": [
@@ -235,9 +235,9 @@ async def test_a_worker_is_asked_for_what_it_can_do_alone(make_booth):
     assert (await booth.fail(model="ear"))[:2] == (501, "not_implemented")
     assert (await booth.fail(response_format="ogg"))[0] == 501
     assert (await booth.fail(text=5))[0] == 400
-    status, error = await booth.house.get(VOICES)
+    status, error = await booth.harness.get(VOICES)
     assert (status, error["error"]["message"]) == (501, "audio model kind not loaded: tts")
-    models = (await booth.house.get("/v1/models"))[1]["data"]
+    models = (await booth.harness.get("/v1/models"))[1]["data"]
     assert [m["capabilities"] for m in models if m["id"] == "fake-audio"] == [["transcription"]]
 
 
@@ -251,7 +251,7 @@ async def test_a_worker_that_only_speaks_transcribes_nothing(make_booth):
     ]:
         form = aiohttp.FormData({"response_format": field}, default_to_multipart=True)
         form.add_field("file", b"Hello you there", filename="speech.wav")
-        async with booth.house.session.post(f"/v1/audio/{task}", data=form) as reply:
+        async with booth.harness.session.post(f"/v1/audio/{task}", data=form) as reply:
             assert reply.status == status
             message = (await reply.json())["error"]["message"]
         assert status == 400 or message == "audio model kind not loaded: stt"

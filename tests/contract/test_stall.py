@@ -7,15 +7,15 @@ import socket
 
 import pytest
 
-from tests.contract.harness import CHAT, House, body
+from tests.contract.harness import CHAT, Harness, body
 from tests.wait import until
 
 
-def post(house: House, data: bytes) -> socket.socket:
+def post(harness: Harness, data: bytes) -> socket.socket:
     """Return a connection that has sent a request, with small buffers for its answer."""
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    host, port = house.url.removeprefix("http://").split(":")
+    host, port = harness.url.removeprefix("http://").split(":")
     client.connect((host, int(port)))
     client.settimeout(20)
     head = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(data)}\r\n\r\n"
@@ -24,14 +24,14 @@ def post(house: House, data: bytes) -> socket.socket:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_an_answer_that_nobody_takes_is_broken_off(house: House, stream: bool):
-    house.add_worker(step_s=0.0)
-    await house.start(stall_s=0.2)
+async def test_an_answer_that_nobody_takes_is_broken_off(harness: Harness, stream: bool):
+    harness.add_worker(step_s=0.0)
+    await harness.start(stall_s=0.2)
     data = body("slow [tokens=4000] [big]", stream=stream)
-    client = post(house, data)
-    await until(lambda: len(house.worker.submitted) == 1)
-    await until(lambda: not house.connections, 30)
-    await house.idle()
+    client = post(harness, data)
+    await until(lambda: len(harness.worker.submitted) == 1)
+    await until(lambda: not harness.connections, 30)
+    await harness.idle()
     assert await asyncio.to_thread(is_broken, client)
     client.close()
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.contract.harness import House
+from tests.contract.harness import Harness
 from tests.wait import until
 
 
-async def test_cache_statistics_have_every_field_of_the_reference(house: House):
-    house.add_worker(replicas=2)
-    await house.start()
-    status, report = await house.get("/v1/cache/stats")
+async def test_cache_statistics_have_every_field_of_the_reference(harness: Harness):
+    harness.add_worker(replicas=2)
+    await harness.start()
+    status, report = await harness.get("/v1/cache/stats")
     assert status == 200
     assert report["enabled"] is True
     assert (report["entries"], report["bytes"], report["hit_rate"]) == (4, 200, 0.75)
@@ -33,17 +33,17 @@ async def test_cache_statistics_have_every_field_of_the_reference(house: House):
     } <= report.keys()
 
 
-async def test_resetting_the_cache_tells_what_was_freed(house: House):
-    await house.start()
-    async with house.session.post("/v1/cache/reset") as reply:
+async def test_resetting_the_cache_tells_what_was_freed(harness: Harness):
+    await harness.start()
+    async with harness.session.post("/v1/cache/reset") as reply:
         assert reply.status == 200
         assert await reply.json() == {"cleared": True, "freed_bytes": 100, "freed_entries": 2}
 
 
-async def test_slots_are_followed_by_what_waits_for_one(house: House):
-    house.add_worker(slots=2)
-    await house.start()
-    _, idle = await house.get("/slots")
+async def test_slots_are_followed_by_what_waits_for_one(harness: Harness):
+    harness.add_worker(slots=2)
+    await harness.start()
+    _, idle = await harness.get("/slots")
     assert [slot["state"] for slot in idle] == ["idle", "idle"]
     assert idle[0] == {
         "id": 0,
@@ -52,20 +52,20 @@ async def test_slots_are_followed_by_what_waits_for_one(house: House):
         "context_size": 4096,
         "is_processing": False,
     }
-    busy = [asyncio.create_task(house.text("x [tokens=3000]")) for _ in range(5)]
-    await until(lambda: house.worker.active == 2 and house.worker.queued == 2)
-    _, slots = await house.get("/slots")
+    busy = [asyncio.create_task(harness.text("x [tokens=3000]")) for _ in range(5)]
+    await until(lambda: harness.worker.active == 2 and harness.worker.queued == 2)
+    _, slots = await harness.get("/slots")
     assert [slot["state"] for slot in slots] == ["decoding"] * 2 + ["queued"] * 3
     assert [slot["id"] for slot in slots] == [0, 1, 2, 3, 4]
     for task in busy:
         task.cancel()
-    await house.idle()
+    await harness.idle()
 
 
-async def test_state_of_a_worker_that_is_away_is_a_clear_503(house: House):
-    await house.start()
-    await house.worker.stop()
-    await until(lambda: house.context.registry.default().state != "ready")
+async def test_state_of_a_worker_that_is_away_is_a_clear_503(harness: Harness):
+    await harness.start()
+    await harness.worker.stop()
+    await until(lambda: harness.context.registry.default().state != "ready")
     for path in ("/slots", "/v1/cache/stats"):
-        status, reply = await house.get(path)
+        status, reply = await harness.get(path)
         assert (status, reply["error"]["type"]) == (503, "server_error")

@@ -12,7 +12,7 @@ from gateway.server import stop
 from shared.fleet import WorkerEntry
 from shared.pb import common_pb2 as common
 from shared.pb import worker_pb2
-from tests.contract.harness import House
+from tests.contract.harness import Harness
 from tests.fakes.embed_worker import FakeEmbedWorker
 from tests.wait import until
 
@@ -20,27 +20,27 @@ EMBED, RERANK = "/v1/embeddings", "/v1/rerank"
 
 
 class Annex:
-    """A house with embed and rerank workers beside its text worker."""
+    """A harness with embed and rerank workers beside its text worker."""
 
-    def __init__(self, house: House) -> None:
-        self.house = house
+    def __init__(self, harness: Harness) -> None:
+        self.harness = harness
         self.workers: list[FakeEmbedWorker] = []
 
     def add(self, kind: str = "embed", replicas: int = 1, **options) -> FakeEmbedWorker:
-        index = len(self.house._entries)
-        addresses = tuple(f"unix:{self.house._folder}/u{index}.{n}.sock" for n in range(replicas))
+        index = len(self.harness._entries)
+        addresses = tuple(f"unix:{self.harness._folder}/u{index}.{n}.sock" for n in range(replicas))
         entry = WorkerEntry(index, kind, kind, "", replicas, 0.0, {})
-        self.house._entries.append((entry, addresses))
+        self.harness._entries.append((entry, addresses))
         made = [FakeEmbedWorker(address, kind, **options) for address in addresses]
         self.workers += made
         return made[0]
 
     async def start(self, *, wait: bool = True, **settings) -> None:
         await asyncio.gather(*(worker.start() for worker in self.workers))
-        await self.house.start(wait=wait, **settings)
+        await self.harness.start(wait=wait, **settings)
 
     async def post(self, path: str = EMBED, headers=None, **body):
-        async with self.house.session.post(path, json=body, headers=headers) as reply:
+        async with self.harness.session.post(path, json=body, headers=headers) as reply:
             return reply.status, await reply.json(), reply.headers
 
     def ask(self, text: str) -> asyncio.Task:
@@ -50,19 +50,19 @@ class Annex:
     @property
     def worker(self):
         """The first embed worker, as the gateway sees it."""
-        return self.house.context.registry.of_kind("embed")[0]
+        return self.harness.context.registry.of_kind("embed")[0]
 
 
 @pytest.fixture
-async def annex(house):
-    house.add_worker()
-    made = Annex(house)
+async def annex(harness):
+    harness.add_worker()
+    made = Annex(harness)
     try:
         yield made
     finally:
         for worker in made.workers:
             worker.release.set()
-        await house.stop()
+        await harness.stop()
         await asyncio.gather(*(worker.stop() for worker in made.workers))
 
 
@@ -80,7 +80,7 @@ async def test_a_call_is_answered_and_counted(annex):
     assert body["model"] == "fake-embed"
     assert worker.seen[0].priority == common.PRIORITY_HIGH
     assert worker.seen[0].arrival_ns > 0
-    counted = annex.house.context.metrics.counted
+    counted = annex.harness.context.metrics.counted
     assert (counted.requests, counted.prompt_tokens, counted.completion_tokens) == (1, 7, 0)
 
 
@@ -175,7 +175,7 @@ async def test_a_worker_that_loads_is_a_503_but_a_malformed_body_a_400(annex):
     await annex.start(wait=False)
     assert read_error(await annex.post(input="x")) == (503, "server_busy", "Loading model")
     assert read_error(await annex.post(input=5))[0] == 400
-    rows = (await annex.house.get("/health"))[1].get("workers", [])
+    rows = (await annex.harness.get("/health"))[1].get("workers", [])
     assert all(row["model"] is None for row in rows if row["kind"] == "embed")
 
 
@@ -206,8 +206,8 @@ async def test_a_server_that_stops_tells_running_calls_so(annex):
     await annex.start()
     call = annex.ask("[hold]")
     await until(lambda: len(worker.seen) == 1)
-    runner, annex.house._runner = annex.house._runner, None
-    await stop([runner], annex.house.context)
+    runner, annex.harness._runner = annex.harness._runner, None
+    await stop([runner], annex.harness.context)
     assert read_error(await call) == (503, "server_error", "The server is shutting down.")
 
 
@@ -228,7 +228,7 @@ async def test_names_choose_among_workers_and_unknown_ones_are_refused(annex):
     assert (await annex.post(input="x", model="two"))[1]["model"] == "two"
     status, _, message = read_error(await annex.post(input="x", model="three"))
     assert (status, message[:22]) == (400, "model must be one, two")
-    status, body = await annex.house.post("hi", model="two")
+    status, body = await annex.harness.post("hi", model="two")
     assert status == 400
     assert "does not generate text" in body["error"]["message"]
 
@@ -236,7 +236,7 @@ async def test_names_choose_among_workers_and_unknown_ones_are_refused(annex):
 async def test_properties_tell_of_the_embedding_model(annex):
     annex.add(encoder=worker_pb2.EncoderCard(pooling="mean", normalize=2))
     await annex.start()
-    _, report = await annex.house.get("/props")
+    _, report = await annex.harness.get("/props")
     assert report["capabilities"]["embedding"] == {
         "model": "fake-embed",
         "dim": 4,

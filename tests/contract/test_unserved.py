@@ -9,10 +9,10 @@ import pytest
 
 from gateway.app import make_app
 from gateway.http.auth import Keys
-from gateway.server import Start, listen, make_context
+from gateway.server import GatewayStart, listen, make_context
 from shared.fleet import WorkerEntry
 from shared.settings import GatewaySettings
-from tests.contract.harness import House
+from tests.contract.harness import Harness
 
 SPEECH = ("/v1/audio/speech", "/audio/speech")
 FORMS = (
@@ -49,8 +49,8 @@ TEXT = {
 }
 
 
-async def post(house: House, path: str, **options):
-    async with house.session.post(path, **options) as reply:
+async def post(harness: Harness, path: str, **options):
+    async with harness.session.post(path, **options) as reply:
         return reply.status, (await reply.json())["error"]
 
 
@@ -61,25 +61,25 @@ def make_form(**fields) -> aiohttp.FormData:
     return form
 
 
-async def test_speech(house: House):
-    await house.start()
+async def test_speech(harness: Harness):
+    await harness.start()
     for path in SPEECH:
-        status, error = await post(house, path, json={"model": "kokoro", "input": "Hello."})
+        status, error = await post(harness, path, json={"model": "kokoro", "input": "Hello."})
         assert (status, error["type"]) == (501, "not_implemented")
         assert error["message"] == "audio model kind not loaded: tts"
-        assert (await post(house, path, data=b"{"))[0] == 400
-        status, error = await post(house, path, json={"model": "kokoro"})
+        assert (await post(harness, path, data=b"{"))[0] == 400
+        status, error = await post(harness, path, json={"model": "kokoro"})
         assert (status, error["param"]) == (400, "input")
-        assert (await post(house, path, json={"input": "x", "speed": "fast"}))[0] == 400
+        assert (await post(harness, path, json={"input": "x", "speed": "fast"}))[0] == 400
 
 
-async def test_recordings(house: House):
-    await house.start()
+async def test_recordings(harness: Harness):
+    await harness.start()
     for path in FORMS:
-        status, error = await post(house, path, data=make_form(model="whisper", file=b"RIFF"))
+        status, error = await post(harness, path, data=make_form(model="whisper", file=b"RIFF"))
         assert (status, error["type"]) == (501, "not_implemented")
         assert error["message"] == "audio model kind not loaded: stt"
-        status, error = await post(house, path, data=make_form(model="whisper", note=b"x"))
+        status, error = await post(harness, path, data=make_form(model="whisper", note=b"x"))
         # As the reference has it: a missing file is told before a missing model, or after it.
         translates = path.endswith("translations")
         assert (status, error["param"]) == ((400, "file") if translates else (501, None))
@@ -114,15 +114,15 @@ async def test_recordings(house: House):
         ),
     ],
 )
-async def test_a_form_that_is_none_is_refused(house: House, content_type, data):
-    await house.start()
-    status, error = await post(house, FORMS[0], data=data, headers={"Content-Type": content_type})
+async def test_a_form_that_is_none_is_refused(harness: Harness, content_type, data):
+    await harness.start()
+    status, error = await post(harness, FORMS[0], data=data, headers={"Content-Type": content_type})
     assert (status, error["type"]) == (400, "invalid_request_error")
 
 
 @pytest.mark.parametrize("declared", [True, False])
-async def test_a_recording_over_the_limit_is_refused_while_it_is_read(house: House, declared):
-    await house.start()
+async def test_a_recording_over_the_limit_is_refused_while_it_is_read(harness: Harness, declared):
+    await harness.start()
     sent = 0
 
     async def pieces():
@@ -138,21 +138,21 @@ async def test_a_recording_over_the_limit_is_refused_while_it_is_read(house: Hou
         headers["Content-Length"] = str(90 * 1024 * 1024)
     # A server that answers before it has read everything may close the door on the rest.
     try:
-        status, _ = await post(house, FORMS[0], data=pieces(), headers=headers)
+        status, _ = await post(harness, FORMS[0], data=pieces(), headers=headers)
         assert status == 413
     except aiohttp.ClientConnectionError:
         pass
     assert sent < 90
-    assert (await house.get("/health"))[0] == 200
+    assert (await harness.get("/health"))[0] == 200
 
 
-async def test_images(house: House):
-    await house.start()
+async def test_images(harness: Harness):
+    await harness.start()
     for path in IMAGES:
-        status, error = await post(house, path, json={"prompt": "a cat", "n": 1})
+        status, error = await post(harness, path, json={"prompt": "a cat", "n": 1})
         assert (status, error["type"]) == (501, "not_implemented")
         assert "`--image-model`" in error["message"]
-        assert (await post(house, path, data=make_form(prompt="a cat")))[0] == 400
+        assert (await post(harness, path, data=make_form(prompt="a cat")))[0] == 400
         for field, value in [
             ("prompt", None),
             ("response_format", "url"),
@@ -162,13 +162,13 @@ async def test_images(house: House):
             ("output_path", "x"),
             ("output_dir", "x"),
         ]:
-            status, error = await post(house, path, json={"prompt": "a cat", field: value})
+            status, error = await post(harness, path, json={"prompt": "a cat", field: value})
             assert (status, error["param"]) == (400, field)
 
 
-async def test_there_is_no_realtime_without_a_voice(house: House):
-    await house.start()
-    assert (await house.get("/v1/realtime"))[0] == 404
+async def test_there_is_no_realtime_without_a_voice(harness: Harness):
+    await harness.start()
+    assert (await harness.get("/v1/realtime"))[0] == 404
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ async def test_text_routes_without_a_text_worker_name_what_is_served(kinds, said
         (WorkerEntry(i, f"w{i}", kind, "", 1, 0.0, {}), ("unix:/nowhere",))
         for i, kind in enumerate(kinds)
     ]
-    context = make_context(Start(GatewaySettings(), Keys((), ()), workers))
+    context = make_context(GatewayStart(GatewaySettings(), Keys((), ()), workers))
     runner = await listen(make_app(context), "127.0.0.1", 0)
     host, port = runner.addresses[0][:2]
     async with contextlib.AsyncExitStack() as stack:

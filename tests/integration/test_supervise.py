@@ -27,11 +27,11 @@ ROOT = Path(__file__).resolve().parents[2]
 # Runs a supervisor with limits from its first argument, as deploy/run/supervise.py does.
 DRIVER = """
 import json, os, sys
-from deploy.patience import Limits
-from deploy.supervise import Supervisor
+from deploy.run.health import SupervisionLimits
+from deploy.run.supervise import Supervisor
 from shared import logs
 logs.set_up("test", "info")
-limits = Limits(**json.loads(sys.argv[1]))
+limits = SupervisionLimits(**json.loads(sys.argv[1]))
 sys.exit(Supervisor(sys.argv[2:], os.environ, limits).run())
 """
 
@@ -285,7 +285,7 @@ def test_a_killed_honcho_leaves_nothing_behind(stage):
 LAUNCHER = """
 import multiprocessing, sys, threading
 from honcho.manager import Manager
-from deploy.launch import LogPrinter, report_killed
+from deploy.cli import LogPrinter, report_killed
 manager = Manager(LogPrinter(sys.stdout))
 for name in ("one", "two"):
     manager.add_process(name, sys.argv[1])

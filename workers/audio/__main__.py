@@ -15,7 +15,7 @@ from workers.audio.recognition.transcription import Transcription
 from workers.audio.service import AudioService
 from workers.audio.sound import recording
 from workers.audio.speech.utterance import Utterance
-from workers.model_thread import Lane
+from workers.model_thread import ModelThread
 from workers.unary import UnaryProcess
 
 _SERVICE = "mlxcel.v1.Audio"
@@ -35,8 +35,8 @@ def check(settings: AudioSettings, folder: Path) -> None:  # noqa: ARG001 - the 
     recording.require_program()
 
 
-async def _serve(place: places.Place) -> int:
-    lane: Lane[audio_models.Ensemble, Transcription | Utterance] = Lane(
+async def _serve(place: places.WorkerConfig) -> int:
+    lane: ModelThread[audio_models.AudioModels, Transcription | Utterance] = ModelThread(
         lambda: audio_models.load(place, process.device), place.settings.queue_depth
     )
     process = UnaryProcess(place, lane, _SERVICE)

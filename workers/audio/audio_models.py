@@ -27,7 +27,7 @@ from workers.audio.recognition.transcription import Transcription
 from workers.audio.speech import convolution, kokoro, phoneme
 from workers.audio.speech.kokoro import Kokoro
 from workers.audio.speech.utterance import Utterance
-from workers.bootstrap import Place
+from workers.bootstrap import WorkerConfig
 from workers.runtime import Device
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ _DEFAULT_TIMEOUT_S = 120
 LISTENING, SPEAKING = "listening", "speaking"
 
 
-class Ensemble:
+class AudioModels:
     """Models that are ready to run."""
 
     def __init__(
@@ -87,7 +87,7 @@ def _require(found: T | None, kind: str) -> T:
     return found
 
 
-def load(place: Place, device: Device) -> Ensemble:
+def load(place: WorkerConfig, device: Device) -> AudioModels:
     """Load the models of a place in the fleet, and try them out.
 
     Raises:
@@ -104,14 +104,14 @@ def load(place: Place, device: Device) -> Ensemble:
     speaker = _load_speaker(speaking[0], device) if speaking else None
     card = _describe(place, paths, listener, speaker)
     log.info("loaded %s in %.1f s", " and ".join(p.name for p in paths), _since(started_s))
-    return Ensemble(card, listener, speaker)
+    return AudioModels(card, listener, speaker)
 
 
 def _since(started_s: float) -> float:
     return time.monotonic() - started_s
 
 
-def _find_models(settings: AudioSettings, place: Place) -> list[Path]:
+def _find_models(settings: AudioSettings, place: WorkerConfig) -> list[Path]:
     """Return the folders of the models that can be run here.
 
     A voice that is not to be had, because it could not be installed or there is nothing that
@@ -145,7 +145,10 @@ def _load_speaker(path: Path, device: Device) -> Kokoro:
 
 
 def _describe(
-    place: Place, paths: Sequence[Path], listener: WhisperModel | None, speaker: Kokoro | None
+    place: WorkerConfig,
+    paths: Sequence[Path],
+    listener: WhisperModel | None,
+    speaker: Kokoro | None,
 ) -> worker_pb2.ModelCard:
     """Return the card of loaded models."""
     settings = place.settings

@@ -15,14 +15,14 @@ import grpc.aio
 
 from shared.pb import audio_pb2 as pb
 from shared.pb import audio_pb2_grpc
-from workers.audio.audio_models import LISTENING, SPEAKING, Ensemble
+from workers.audio.audio_models import LISTENING, SPEAKING, AudioModels
 from workers.audio.recognition.model import WhisperModel
 from workers.audio.recognition.transcription import Transcription
 from workers.audio.sound import recording
 from workers.audio.speech.synthesis import speak
 from workers.audio.speech.utterance import Utterance
-from workers.error_boundary import rim, stream_rim
-from workers.model_thread import Lane
+from workers.error_boundary import error_boundary, stream_error_boundary
+from workers.model_thread import ModelThread
 from workers.unary import time_left_s
 
 Context = grpc.aio.ServicerContext
@@ -35,11 +35,13 @@ class AudioService(audio_pb2_grpc.AudioServicer):
         longest_s: seconds that a recording may have.
     """
 
-    def __init__(self, lane: Lane[Ensemble, Transcription | Utterance], longest_s: int) -> None:
+    def __init__(
+        self, lane: ModelThread[AudioModels, Transcription | Utterance], longest_s: int
+    ) -> None:
         self._lane = lane
         self._longest_s = longest_s
 
-    @rim
+    @error_boundary
     async def Transcribe(self, request: pb.TranscribeRequest, context: Context) -> pb.Transcript:
         with self._lane.admit(LISTENING) as models:
             model = models.listener
@@ -48,7 +50,7 @@ class AudioService(audio_pb2_grpc.AudioServicer):
         transcript.language = model.name_language(job.language)
         return transcript
 
-    @stream_rim
+    @stream_error_boundary
     async def StreamTranscript(
         self, request: pb.TranscribeRequest, context: Context
     ) -> AsyncIterator[pb.Transcript]:
@@ -60,7 +62,7 @@ class AudioService(audio_pb2_grpc.AudioServicer):
                 piece.language = model.name_language(job.language)
                 yield piece
 
-    @stream_rim
+    @stream_error_boundary
     async def Speak(self, request: pb.SpeakRequest, context: Context) -> AsyncIterator[pb.Sound]:
         with self._lane.admit(SPEAKING) as models:
             left = functools.partial(time_left_s, context)

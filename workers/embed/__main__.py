@@ -19,7 +19,7 @@ from workers import bootstrap as places
 from workers.embed import model
 from workers.embed.batcher import Work
 from workers.embed.service import EmbedService
-from workers.model_thread import Lane
+from workers.model_thread import ModelThread
 from workers.unary import UnaryProcess
 
 _SERVICE = "mlxcel.v1.Embed"
@@ -42,8 +42,8 @@ def check(settings: Any, folder: Path) -> None:  # noqa: ARG001 - the same for e
         raise ConfigError("--pooling rank: this worker embeds; a reranker is --reranker-model")
 
 
-async def _serve(place: places.Place) -> int:
-    lane: Lane[model.EncoderModel, Work] = Lane(
+async def _serve(place: places.WorkerConfig) -> int:
+    lane: ModelThread[model.EncoderModel, Work] = ModelThread(
         lambda: model.load(place, process.device), place.settings.queue_depth
     )
     process = UnaryProcess(place, lane, _SERVICE)

@@ -60,7 +60,7 @@ class Work(Job[NDArray[np.float32]]):
 
 
 @dataclass(frozen=True)
-class Limits:
+class BatchLimits:
     """Of one micro-batch. A row longer than `tokens` runs alone."""
 
     rows: int
@@ -70,7 +70,7 @@ class Limits:
 Pick = list[tuple[Work, int]]
 
 
-def pick(works: Sequence[Work], limits: Limits) -> Pick:
+def pick(works: Sequence[Work], limits: BatchLimits) -> Pick:
     """Return the rows of the next micro-batch, and count the turn.
 
     It is made up for the call of the highest class that has had the fewest turns: a new small
@@ -103,7 +103,7 @@ def pick(works: Sequence[Work], limits: Limits) -> Pick:
     return batch
 
 
-def _room(batch: Pick, width: int, longest: int, limits: Limits) -> int:
+def _room(batch: Pick, width: int, longest: int, limits: BatchLimits) -> int:
     """Return the length of the longest row that still fits."""
     if not batch:
         return longest

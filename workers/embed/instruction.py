@@ -27,7 +27,7 @@ def write_instruction(family: str, instruction: str, text: str) -> str:
     return instruction + text
 
 
-def write_judgement(instruction: str, query: str, document: str) -> str:
+def write_rerank_prompt(instruction: str, query: str, document: str) -> str:
     """Return what a generative reranker is asked about a document."""
     task = instruction.strip() or DEFAULT_RERANK_TASK
     return f"<Instruct>: {task}\n<Query>: {query}\n<Document>: {document}"

@@ -21,7 +21,7 @@ from workers.embed import checkpoint as checkpoints
 from workers.embed.checkpoint import Checkpoint
 from workers.embed.network import weights
 from workers.embed.pooling import Dense, Pooler, read_dense
-from workers.embed.scorer import CrossEncoder, Judge, YesNo
+from workers.embed.scorer import CrossEncoder, Scorer, YesNoScorer
 from workers.embed.tokenizer import TextTokenizer
 
 Settings = EmbedSettings | RerankSettings
@@ -36,7 +36,7 @@ _ENCODER_POOLING = "mean"
 
 
 @dataclass(frozen=True)
-class Parts:
+class EncoderParts:
     """What a checkpoint is made of.
 
     Attributes:
@@ -49,11 +49,11 @@ class Parts:
     finish: Finish
     tokenizer: TextTokenizer
     arrays: tuple[mx.array, ...]
-    judge: Judge | None = None
+    judge: Scorer | None = None
     pooling: str = ""
 
 
-def load(path: Path, kind: str, settings: Settings, *, full_precision: bool) -> Parts:
+def load(path: Path, kind: str, settings: Settings, *, full_precision: bool) -> EncoderParts:
     """Load a checkpoint.
 
     Args:
@@ -90,7 +90,7 @@ def _refuse_kind(checkpoint: Checkpoint, kind: str) -> None:
 
 def _load_encoder(
     checkpoint: Checkpoint, kind: str, settings: Settings, *, full_precision: bool
-) -> Parts:
+) -> EncoderParts:
     family = weights.FAMILIES[checkpoint.model_type]
     config = checkpoint.config
     network, head = weights.build(
@@ -102,14 +102,14 @@ def _load_encoder(
     tokenizer = TextTokenizer(checkpoint, longest)
     if head is not None:
         judge = CrossEncoder(tokenizer, head)
-        return Parts(checkpoint, network, judge, tokenizer, arrays, judge)
+        return EncoderParts(checkpoint, network, judge, tokenizer, arrays, judge)
     layers = read_dense(checkpoint)
     return _with_pooling(checkpoint, network, tokenizer, arrays, settings, layers)
 
 
 def _load_decoder(
     checkpoint: Checkpoint, kind: str, settings: Settings, *, full_precision: bool
-) -> Parts:
+) -> EncoderParts:
     # It takes seconds to import, and only these families need it.
     from workers.embed.network import decoder as decoders
 
@@ -119,8 +119,8 @@ def _load_decoder(
     longest = checkpoints.longest_text(checkpoint, None, settings.max_length)
     tokenizer = TextTokenizer(checkpoint, longest)
     if is_reranker:
-        judge = YesNo(tokenizer, decoder)
-        return Parts(checkpoint, decoder, judge, tokenizer, arrays, judge)
+        judge = YesNoScorer(tokenizer, decoder)
+        return EncoderParts(checkpoint, decoder, judge, tokenizer, arrays, judge)
     layers = [Dense(weight) for weight in decoder.dense] or read_dense(checkpoint)
     return _with_pooling(checkpoint, decoder, tokenizer, arrays, settings, layers)
 
@@ -132,11 +132,13 @@ def _with_pooling(
     arrays: tuple[mx.array, ...],
     settings: Settings,
     layers: Sequence[Dense],
-) -> Parts:
+) -> EncoderParts:
     wanted = settings.pooling if isinstance(settings, EmbedSettings) else ""
     fallback = _DECODERS.get(checkpoint.model_type, _ENCODER_POOLING)
     pooling = wanted or checkpoints.read_pooling(checkpoint) or fallback
-    return Parts(checkpoint, network, Pooler(pooling, layers), tokenizer, arrays, pooling=pooling)
+    return EncoderParts(
+        checkpoint, network, Pooler(pooling, layers), tokenizer, arrays, pooling=pooling
+    )
 
 
 def _settle(modules: Iterable[nn.Module], *, full_precision: bool) -> tuple[mx.array, ...]:

@@ -16,11 +16,11 @@ from shared.lifecycle import PermanentError
 from shared.pb import worker_pb2
 from shared.settings import EmbedSettings
 from workers import hub
-from workers.bootstrap import Place
+from workers.bootstrap import WorkerConfig
 from workers.embed import checkpoint as checkpoints
 from workers.embed import loading
-from workers.embed.batcher import Limits, Work, bucket, pick
-from workers.embed.loading import Parts, Settings
+from workers.embed.batcher import BatchLimits, Work, bucket, pick
+from workers.embed.loading import EncoderParts, Settings
 from workers.embed.pooling import Vectors
 from workers.embed.row import Row
 from workers.runtime import Device
@@ -42,7 +42,9 @@ class EncoderModel:
         norm: given to vectors when a request names none.
     """
 
-    def __init__(self, parts: Parts, card: worker_pb2.ModelCard, limits: Limits) -> None:
+    def __init__(
+        self, parts: EncoderParts, card: worker_pb2.ModelCard, limits: BatchLimits
+    ) -> None:
         self.card = card
         self.norm = card.encoder.normalize
         self.family = parts.checkpoint.model_type
@@ -82,7 +84,7 @@ class EncoderModel:
         return np.array(self._finish(hidden, lengths).astype(mx.float32))
 
 
-def load(place: Place, device: Device) -> EncoderModel:
+def load(place: WorkerConfig, device: Device) -> EncoderModel:
     """Load the model of a place in the fleet, and try it out.
 
     Raises:
@@ -100,9 +102,9 @@ def load(place: Place, device: Device) -> EncoderModel:
     return model
 
 
-def _limits(settings: Settings, device: Device) -> Limits:
+def _limits(settings: Settings, device: Device) -> BatchLimits:
     rows = settings.batch_size or _RERANK_ROWS
-    return Limits(max(1, rows), max(8, settings.batch_tokens or device.pass_tokens))
+    return BatchLimits(max(1, rows), max(8, settings.batch_tokens or device.pass_tokens))
 
 
 def _try_out(model: EncoderModel) -> int:
@@ -118,7 +120,7 @@ def _try_out(model: EncoderModel) -> int:
     return 0 if model.judge is not None else int(results.shape[1])
 
 
-def _describe(parts: Parts, place: Place) -> worker_pb2.ModelCard:
+def _describe(parts: EncoderParts, place: WorkerConfig) -> worker_pb2.ModelCard:
     """Return the card of a loaded checkpoint."""
     settings, checkpoint = place.settings, parts.checkpoint
     names = settings.alias or (checkpoint.path.name,)

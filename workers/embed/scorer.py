@@ -13,14 +13,14 @@ import mlx.core as mx
 import numpy as np
 
 from shared.lifecycle import PermanentError
-from workers.embed.instruction import RERANK_PREFIX, RERANK_SUFFIX, write_judgement
+from workers.embed.instruction import RERANK_PREFIX, RERANK_SUFFIX, write_rerank_prompt
 from workers.embed.network.decoder import Decoder
 from workers.embed.pooling import last_token
 from workers.embed.row import Row
 from workers.embed.tokenizer import TextTokenizer
 
 
-class Judge(Protocol):
+class Scorer(Protocol):
     """What a reranker does beside its encoder.
 
     Attributes:
@@ -49,15 +49,15 @@ class CrossEncoder:
         self._head = head
 
     def rows(self, query: str, documents: Sequence[str], instruction: str) -> list[Row]:  # noqa: ARG002
-        """Part of `Judge`."""
+        """Part of `Scorer`."""
         return self._tokenizer.encode_pairs(query, documents)
 
     def __call__(self, hidden: mx.array, lengths: mx.array) -> mx.array:
-        """Part of `Judge`."""
+        """Part of `Scorer`."""
         return mx.sigmoid(self._head(hidden, lengths).astype(mx.float32))[:, None]
 
 
-class YesNo:
+class YesNoScorer:
     """A language model that is asked, and the odds of "yes" against "no" as its next token.
 
     Only the question is cut when it is too long: the frame around it holds the place that is
@@ -77,15 +77,15 @@ class YesNo:
         self._answers = mx.array([_one_token(tokenizer, word) for word in ("yes", "no")])
 
     def rows(self, query: str, documents: Sequence[str], instruction: str) -> list[Row]:
-        """Part of `Judge`."""
-        asked = [write_judgement(instruction, query, document) for document in documents]
+        """Part of `Scorer`."""
+        asked = [write_rerank_prompt(instruction, query, document) for document in documents]
         return [
             Row(np.asarray([*self._before, *ids[: self._room], *self._after], np.int32))
             for ids in self._tokenizer.pieces(asked)
         ]
 
     def __call__(self, hidden: mx.array, lengths: mx.array) -> mx.array:
-        """Part of `Judge`."""
+        """Part of `Scorer`."""
         logits = self._decoder.logits(last_token(hidden, lengths)).astype(mx.float32)
         yes, no = mx.split(logits[:, self._answers], 2, axis=1)
         return mx.sigmoid(yes - no)

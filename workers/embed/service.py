@@ -24,8 +24,8 @@ from workers.embed.batcher import Work
 from workers.embed.instruction import write_instruction
 from workers.embed.model import EncoderModel
 from workers.embed.row import Row
-from workers.error_boundary import rim
-from workers.model_thread import Lane
+from workers.error_boundary import error_boundary
+from workers.model_thread import ModelThread
 from workers.unary import time_left_s
 
 Context = grpc.aio.ServicerContext
@@ -43,11 +43,11 @@ _MAX_TOKENS = 16 * 1024 * 1024
 class EmbedService(embed_pb2_grpc.EmbedServicer):
     """Serves one model."""
 
-    def __init__(self, lane: Lane[EncoderModel, Work]) -> None:
+    def __init__(self, lane: ModelThread[EncoderModel, Work]) -> None:
         self._lane = lane
         self._tokenizing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tokenizer")
 
-    @rim
+    @error_boundary
     async def Embed(self, request: pb.EmbedRequest, context: Context) -> pb.EmbedReply:
         with self._lane.admit() as model:
             if model.judge is not None:
@@ -61,7 +61,7 @@ class EmbedService(embed_pb2_grpc.EmbedServicer):
             data, width = pack() if len(rows) <= _FEW else await self._off_loop(pack)
         return pb.EmbedReply(vectors=data, dimensions=width, prompt_tokens=_count(rows))
 
-    @rim
+    @error_boundary
     async def Rerank(self, request: pb.RerankRequest, context: Context) -> pb.RerankReply:
         with self._lane.admit() as model:
             judge = model.judge

@@ -24,7 +24,7 @@ from workers.text.cache.footprint import plan_budget
 from workers.text.cache.prefix_cache import PrefixCache, PrefixLimits
 from workers.text.cache.prefix_store import PrefixStore, model_digest
 from workers.text.engine.active_requests import Frames
-from workers.text.engine.loop import Engine, Parts
+from workers.text.engine.loop import Engine, EngineParts
 from workers.text.engine.reuse import Reuse
 from workers.text.engine.scheduler import MemoryPlan, Scheduler
 from workers.text.prompt.template_setting import read_template
@@ -35,10 +35,10 @@ from workers.text.service import TextService
 log = logging.getLogger("worker")
 
 
-class Worker(WorkerProcess):
+class TextProcess(WorkerProcess):
     """The parts of one process. Lives on the event loop."""
 
-    def __init__(self, place: places.Place) -> None:
+    def __init__(self, place: places.WorkerConfig) -> None:
         super().__init__(place, "mlxcel.v1.Text")
         self._settings: TextSettings = place.settings
         self._name = place.entry.name
@@ -57,7 +57,7 @@ class Worker(WorkerProcess):
 
     # --------------------------------------------------- on the engine thread
 
-    def _load(self) -> Parts:
+    def _load(self) -> EngineParts:
         settings = self._settings
         path = hub.locate(
             settings.model, self._folder, revision=settings.revision, offline=settings.offline
@@ -74,7 +74,7 @@ class Worker(WorkerProcess):
             preempts=settings.preemption,
             pads=model.pads,
         )
-        return Parts(model, scheduler, Reuse(self._make_cache(model), memory))
+        return EngineParts(model, scheduler, Reuse(self._make_cache(model), memory))
 
     def _make_cache(self, model: models.TextModel) -> PrefixCache | None:
         settings = self._settings
@@ -103,7 +103,7 @@ class Worker(WorkerProcess):
             log.warning("no prompts are kept on disk: %s", failure)
             return None
 
-    def ready(self, parts: Parts) -> None:
+    def ready(self, parts: EngineParts) -> None:
         """Part of `Listener`."""
         self._loop.call_soon_threadsafe(self._announce, parts)
 
@@ -113,7 +113,7 @@ class Worker(WorkerProcess):
 
     # ------------------------------------------------------ on the event loop
 
-    def _announce(self, parts: Parts) -> None:
+    def _announce(self, parts: EngineParts) -> None:
         # The engine's threads have started; what is left only hands on what they make.
         lifecycle.give_way()
         ready = make_ready(parts, self._settings, self._name, self._folder)
@@ -151,8 +151,8 @@ def _make_folder(path: Path) -> None:
         raise ConfigError(f"--prompt-cache-dir: {path}: {failure.strerror}") from None
 
 
-async def _serve(place: places.Place) -> int:
-    return await Worker(place).run()
+async def _serve(place: places.WorkerConfig) -> int:
+    return await TextProcess(place).run()
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ from workers.text.ready import Ready
 HEARTBEAT_S = 1.0
 
 
-class Pulse:
+class HeartbeatStream:
     """Decides when a frame of one Watch carries a heartbeat."""
 
     def __init__(self, engine: Engine) -> None:

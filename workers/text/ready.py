@@ -17,7 +17,7 @@ from mlx_lm.utils import get_total_parameters
 from shared.pb import worker_pb2
 from shared.settings import TextSettings
 from workers.text.cache.prefix_cache import PrefixCache
-from workers.text.engine.loop import Parts
+from workers.text.engine.loop import EngineParts
 from workers.text.intake import Intake
 from workers.text.model import TextModel
 from workers.text.prompt.prompter import Prompter
@@ -41,7 +41,7 @@ class Ready:
     budget_bytes: int
 
 
-def make_ready(parts: Parts, settings: TextSettings, name: str, folder: Path) -> Ready:
+def make_ready(parts: EngineParts, settings: TextSettings, name: str, folder: Path) -> Ready:
     """Return what serves requests.
 
     Args:

@@ -17,13 +17,13 @@ import grpc.aio
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 from shared.pb import text_pb2_grpc, worker_pb2
-from workers.error_boundary import rim
-from workers.text.engine.command import Call, Cancel, Submit
+from workers.error_boundary import error_boundary
+from workers.text.engine.command import CancelCommand, EngineCall, SubmitCommand
 from workers.text.engine.loop import Engine
 from workers.text.engine.outbox import Outbox
 from workers.text.engine.sequence import Sequence
 from workers.text.prompt.prompter import Prompter
-from workers.text.pulse import HEARTBEAT_S, Pulse, read_heartbeat
+from workers.text.pulse import HEARTBEAT_S, HeartbeatStream, read_heartbeat
 from workers.text.ready import Ready
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class TextService(text_pb2_grpc.TextServicer):
     def __init__(self, engine: Engine, instance: str) -> None:
         self.ready: Ready | None = None
         self.draining = False
-        self.outbox = Outbox(lambda gateway_id: engine.put(Cancel(gateway_id)))
+        self.outbox = Outbox(lambda gateway_id: engine.put(CancelCommand(gateway_id)))
         self._engine = engine
         self._instance = instance
         self._render = ThreadPoolExecutor(max_workers=1, thread_name_prefix="render")
@@ -58,13 +58,13 @@ class TextService(text_pb2_grpc.TextServicer):
 
     # ------------------------------------------------------------- generation
 
-    @rim
+    @error_boundary
     async def Describe(
         self, request: worker_pb2.DescribeRequest, context: Context
     ) -> worker_pb2.ModelCard:
         return self._ready().card
 
-    @rim
+    @error_boundary
     async def Submit(self, request: pb.GenerateRequest, context: Context) -> pb.Accepted:
         ready = self._ready()
         if self.draining:
@@ -73,20 +73,20 @@ class TextService(text_pb2_grpc.TextServicer):
         sequence, accepted = await self._off_loop(_take_in, ready, request)
         # The Watch may have ended meanwhile, and with it whoever would cancel this request.
         self._check_watched(request.gateway_id)
-        self._engine.put(Submit(sequence))
+        self._engine.put(SubmitCommand(sequence))
         accepted.step = self._engine.step
         return accepted
 
-    @rim
+    @error_boundary
     async def Cancel(self, request: pb.CancelRequest, context: Context) -> pb.CancelReply:
-        self._engine.put(Cancel(request.gateway_id, request.key))
+        self._engine.put(CancelCommand(request.gateway_id, request.key))
         return pb.CancelReply()
 
     async def Watch(
         self, request: pb.WatchRequest, context: Context
     ) -> AsyncIterator[pb.StepFrame]:
         mail = self.outbox.open(request.gateway_id)
-        pulse = Pulse(self._engine)
+        pulse = HeartbeatStream(self._engine)
         try:
             yield pb.StepFrame(step=self._engine.step, heartbeat=self._heartbeat())
             while not mail.closed:
@@ -100,11 +100,11 @@ class TextService(text_pb2_grpc.TextServicer):
 
     # ----------------------------------------------------------------- tokens
 
-    @rim
+    @error_boundary
     async def Tokenize(self, request: pb.TokenizeRequest, context: Context) -> pb.TokenizeReply:
         return await self._off_loop(_tokenize, self._ready(), request)
 
-    @rim
+    @error_boundary
     async def Detokenize(
         self, request: pb.DetokenizeRequest, context: Context
     ) -> pb.DetokenizeReply:
@@ -119,20 +119,20 @@ class TextService(text_pb2_grpc.TextServicer):
                 )
         return pb.DetokenizeReply(text=await self._off_loop(vocabulary.decode, request.ids))
 
-    @rim
+    @error_boundary
     async def Render(self, request: pb.GenerateRequest, context: Context) -> pb.RenderReply:
         return await self._off_loop(_render, self._ready().prompter, request)
 
     # ------------------------------------------------------------------ state
 
-    @rim
+    @error_boundary
     async def CacheStats(
         self, request: pb.CacheStatsRequest, context: Context
     ) -> pb.CacheStatsReply:
         cache = self._ready().cache
         return await self._on_engine(cache.stats) if cache else pb.CacheStatsReply()
 
-    @rim
+    @error_boundary
     async def CacheReset(
         self, request: pb.CacheResetRequest, context: Context
     ) -> pb.CacheResetReply:
@@ -142,7 +142,7 @@ class TextService(text_pb2_grpc.TextServicer):
         freed_bytes, freed_entries = await self._on_engine(cache.reset)
         return pb.CacheResetReply(freed_bytes=freed_bytes, freed_entries=freed_entries)
 
-    @rim
+    @error_boundary
     async def Slots(self, request: pb.SlotsRequest, context: Context) -> pb.SlotsReply:
         slots = [pb.Slot(state=pb.Slot.STATE_IDLE)] * self._ready().card.max_batch_size
         for sequence in self._engine.running():
@@ -190,7 +190,7 @@ class TextService(text_pb2_grpc.TextServicer):
         def done(result: object) -> None:
             loop.call_soon_threadsafe(_settle, future, result)
 
-        self._engine.put(Call(work, done))
+        self._engine.put(EngineCall(work, done))
         async with asyncio.timeout(_ENGINE_CALL_S):
             return await future
 

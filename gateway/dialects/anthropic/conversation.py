@@ -44,7 +44,7 @@ _DECODERS: Final[dict[type[wire.Block], msgspec.json.Decoder[Any]]] = {
 
 
 @dataclass
-class Turn:
+class MessageTurn:
     """A message in the making. Texts are collected and joined once, at the end."""
 
     role: str
@@ -93,7 +93,7 @@ class Conversation:
         self.media: list[MediaRef] = []
         self.used_tools: set[str] = set()
         self._head: list[str] = []
-        self._turns: list[Turn] = []
+        self._turns: list[MessageTurn] = []
         # Said for the system after a turn of the assistant, and not yet in a turn.
         self._waiting: list[str] = []
         check_piece_count(sum(map(_count_pieces, fields.messages)), "messages")
@@ -116,7 +116,7 @@ class Conversation:
         require_input(messages, "messages")
         return messages
 
-    def _add(self, message: wire.Message, path: str, *, is_past: bool) -> None:
+    def _add(self, message: wire.AnthropicMessage, path: str, *, is_past: bool) -> None:
         """Read one message.
 
         Args:
@@ -173,17 +173,17 @@ class Conversation:
             self._turn("user")
 
     def _add_result(self, block: wire.ToolResultBlock, path: str) -> None:
-        turn = Turn("tool", tool_call_id=block.tool_use_id)
+        turn = MessageTurn("tool", tool_call_id=block.tool_use_id)
         self._turns.append(turn)
         for inner, place in _read(block.content, f"{path}.content", wire.RESULT_BLOCKS):
             self._add_block(turn, inner, place)
 
-    def _add_block(self, turn: Turn, block: wire.Block, path: str) -> None:
+    def _add_block(self, turn: MessageTurn, block: wire.Block, path: str) -> None:
         """Add what a user's turn and the result of a call may hold."""
         match block:
             case wire.ImageBlock(source=source):
                 self._add_image(turn, source, f"{path}.source")
-            case wire.DocumentBlock(source=wire.Source(type="content", content=content)):
+            case wire.DocumentBlock(source=wire.MediaSource(type="content", content=content)):
                 for inner, place in _read(content, f"{path}.source.content", wire.SOURCE_BLOCKS):
                     self._add_block(turn, inner, place)
             case wire.DocumentBlock():
@@ -197,11 +197,11 @@ class Conversation:
             case wire.TextBlock(text=text) | wire.CompactionBlock(content=text):
                 turn.say(text or "")
 
-    def _add_image(self, turn: Turn, source: wire.Source, path: str) -> None:
+    def _add_image(self, turn: MessageTurn, source: wire.MediaSource, path: str) -> None:
         match source:
-            case wire.Source(type="base64", data=str(data)):
+            case wire.MediaSource(type="base64", data=str(data)):
                 url = f"data:{source.media_type or 'image/png'};base64,{data}"
-            case wire.Source(type="url", url=str(url)):
+            case wire.MediaSource(type="url", url=str(url)):
                 pass
             case _:
                 raise ServiceError(
@@ -212,10 +212,10 @@ class Conversation:
         self.media.append(reference)
         turn.parts.append(reference.part)
 
-    def _turn(self, role: str) -> Turn:
+    def _turn(self, role: str) -> MessageTurn:
         """Return the turn that goes on when somebody speaks."""
         if not self._turns or self._turns[-1].role != role:
-            self._turns.append(Turn(role))
+            self._turns.append(MessageTurn(role))
         return self._turns[-1]
 
     def _flush(self) -> None:
@@ -267,5 +267,5 @@ def continues(messages: Sequence[pb.Message]) -> bool:
     )
 
 
-def _count_pieces(message: wire.Message) -> int:
+def _count_pieces(message: wire.AnthropicMessage) -> int:
     return 1 + (len(message.content) if isinstance(message.content, list) else 0)

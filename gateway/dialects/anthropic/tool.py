@@ -22,7 +22,7 @@ from shared.pb import text_pb2 as pb
 _SEARCH: Final = "tool_search_tool"
 
 _ANY: Final = msgspec.json.Decoder(Any)
-_TOOL: Final = msgspec.json.Decoder(wire.Tool)
+_TOOL: Final = msgspec.json.Decoder(wire.AnthropicTool)
 _MODES: Final = {
     "auto": pb.ToolChoice.MODE_AUTO,
     "none": pb.ToolChoice.MODE_NONE,
@@ -52,7 +52,7 @@ def parse_tools(raws: Sequence[msgspec.Raw], used: Container[str]) -> list[pb.To
     return [_parse_tool(tool, f"tools[{index}]") for index, tool in served]
 
 
-def _parse_tool(tool: wire.Tool, path: str) -> pb.Tool:
+def _parse_tool(tool: wire.AnthropicTool, path: str) -> pb.Tool:
     """Return a tool in the form that chat templates print."""
     path = f"{path}.input_schema"
     schema = body.decode(_ANY, tool.input_schema, path)

@@ -29,7 +29,7 @@ class TextBlock(msgspec.Struct):
     text: str
 
 
-class Source(msgspec.Struct):
+class MediaSource(msgspec.Struct):
     """Where the content of an image or a document is."""
 
     type: str
@@ -42,13 +42,13 @@ class Source(msgspec.Struct):
 class ImageBlock(msgspec.Struct):
     """An image."""
 
-    source: Source
+    source: MediaSource
 
 
 class DocumentBlock(msgspec.Struct):
     """A document."""
 
-    source: Source
+    source: MediaSource
     title: str | None = None
 
 
@@ -135,7 +135,7 @@ RESULT_BLOCKS: Final[Mapping[str, type[Block]]] = {
 Content = str | list[msgspec.Raw] | None
 
 
-class Message(msgspec.Struct):
+class AnthropicMessage(msgspec.Struct):
     """One turn."""
 
     role: Literal["user", "assistant", "system", "developer"]
@@ -143,7 +143,7 @@ class Message(msgspec.Struct):
     clear_at: str | None = None
 
 
-class Tool(msgspec.Struct):
+class AnthropicTool(msgspec.Struct):
     """A tool. One without a schema runs on Anthropic's servers, and not here."""
 
     name: str | None = None
@@ -178,7 +178,7 @@ class OutputConfig(msgspec.Struct):
 class MessagesBody(SamplingFields, kw_only=True):
     """The body of a message, and of a count of its tokens."""
 
-    messages: list[Message]
+    messages: list[AnthropicMessage]
     model: str | None = None
     system: Content = None
     stream: bool | None = None

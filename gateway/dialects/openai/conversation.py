@@ -20,7 +20,7 @@ from shared.pb import common_pb2 as common
 from shared.pb import text_pb2 as pb
 
 _ANY: Final = msgspec.json.Decoder(Any)
-_TOOL: Final = msgspec.json.Decoder(wire.Tool)
+_TOOL: Final = msgspec.json.Decoder(wire.ChatTool)
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _MODES: Final = {
     "auto": pb.ToolChoice.MODE_AUTO,
@@ -52,12 +52,12 @@ def parse_conversation(fields: wire.ChatBody, stamp: Stamp, media: list[MediaRef
     return prompt
 
 
-def _count_pieces(message: wire.Message) -> int:
+def _count_pieces(message: wire.ChatMessage) -> int:
     parts = len(message.content) if isinstance(message.content, list) else 0
     return 1 + parts + len(message.tool_calls or ())
 
 
-def parse_message(message: wire.Message, path: str, media: list[MediaRef]) -> pb.Message:
+def parse_message(message: wire.ChatMessage, path: str, media: list[MediaRef]) -> pb.Message:
     """Return one turn. `developer` is read as `system`."""
     if message.function_call is not None:
         raise ServiceError(

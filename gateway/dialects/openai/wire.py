@@ -83,7 +83,7 @@ class ToolCall(msgspec.Struct):
     type: Literal["function"] | None = None
 
 
-class Message(msgspec.Struct):
+class ChatMessage(msgspec.Struct):
     """One turn."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
@@ -103,7 +103,7 @@ class ToolFunction(msgspec.Struct):
     parameters: dict[str, Any] | None = None
 
 
-class Tool(msgspec.Struct):
+class ChatTool(msgspec.Struct):
     """A function the model may call."""
 
     function: ToolFunction
@@ -160,7 +160,7 @@ class TurnFields(TextFields, kw_only=True):
 class ChatBody(TurnFields, kw_only=True):
     """The body of a chat completion."""
 
-    messages: list[Message]
+    messages: list[ChatMessage]
     logprobs: bool | None = None
     reasoning_effort: str | None = None
     enable_thinking: bool | None = None

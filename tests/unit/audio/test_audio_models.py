@@ -11,7 +11,7 @@ from shared.fleet import WorkerEntry
 from shared.lifecycle import PermanentError
 from shared.settings import AudioSettings
 from workers.audio import audio_models
-from workers.bootstrap import Place
+from workers.bootstrap import WorkerConfig
 
 WHISPER, KOKORO = {"model_type": "whisper"}, {"istftnet": {}, "plbert": {}}
 
@@ -27,7 +27,7 @@ def find(tmp_path):
     def run(**models):
         given = {name: str(tmp_path / model) for name, model in models.items()}
         settings = AudioSettings(**given)
-        place = Place(tmp_path, entry, settings, "", 1.0)
+        place = WorkerConfig(tmp_path, entry, settings, "", 1.0)
         return [path.name for path in audio_models._find_models(settings, place)]
 
     return run
@@ -62,4 +62,4 @@ def test_two_models_of_one_kind_are_refused(tmp_path, find):
     settings = AudioSettings(model=str(tmp_path / "ear"), speech_model=str(tmp_path / "ear2"))
     entry = WorkerEntry(0, "studio", "audio", "", 1, 0.0, {})
     with pytest.raises(PermanentError, match="do the same"):
-        audio_models.load(Place(tmp_path, entry, settings, "", 1.0), None)
+        audio_models.load(WorkerConfig(tmp_path, entry, settings, "", 1.0), None)

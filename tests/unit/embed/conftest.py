@@ -10,7 +10,7 @@ from shared.fleet import WorkerEntry
 from shared.settings import WORKER_SETTINGS
 from tests import encoder_checkpoint
 from workers import runtime
-from workers.bootstrap import Place
+from workers.bootstrap import WorkerConfig
 from workers.embed import model as models
 
 # The same examples at every run, and no limit on time: the machine may be busy.
@@ -34,7 +34,9 @@ def load_model():
 
     def load(folder, kind="embed", **options):
         settings = dataclasses.replace(WORKER_SETTINGS[kind](), model=str(folder), **options)
-        place = Place(Path("/"), WorkerEntry(0, kind, kind, "", 1, 0.0, {}), settings, "", 1.0)
+        place = WorkerConfig(
+            Path("/"), WorkerEntry(0, kind, kind, "", 1, 0.0, {}), settings, "", 1.0
+        )
         return models.load(place, runtime.Device("CPU", 1 << 30, 512, full_precision=True))
 
     return load

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.pb import common_pb2 as common
-from workers.embed.batcher import Limits, Work, bucket, pick
+from workers.embed.batcher import BatchLimits, Work, bucket, pick
 from workers.embed.row import Row
 
-LIMITS = Limits(8, 256)
+LIMITS = BatchLimits(8, 256)
 LOW, NORMAL, HIGH = common.PRIORITY_LOW, common.PRIORITY_NORMAL, common.PRIORITY_HIGH
 
 
@@ -70,7 +70,7 @@ async def test_results_come_in_the_order_of_the_request():
 
 @given(st.data())
 async def test_any_mix_is_served_once_within_the_limits(data):
-    limits = Limits(data.draw(st.integers(1, 9)), data.draw(st.integers(8, 600)))
+    limits = BatchLimits(data.draw(st.integers(1, 9)), data.draw(st.integers(8, 600)))
     drawn = data.draw(
         st.lists(st.lists(st.integers(1, 300), min_size=1, max_size=12), min_size=1, max_size=6)
     )

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.embed.instruction import write_instruction, write_judgement
+from workers.embed.instruction import write_instruction, write_rerank_prompt
 
 
 @pytest.fixture(scope="session")
@@ -77,7 +77,7 @@ def test_each_family_writes_an_instruction_its_own_way():
 
 
 def test_a_judgement_without_instruction_gets_the_model_cards():
-    assert write_judgement("  ", "q", "d") == (
+    assert write_rerank_prompt("  ", "q", "d") == (
         "<Instruct>: Given a web search query, retrieve relevant passages that answer the query\n"
         "<Query>: q\n<Document>: d"
     )

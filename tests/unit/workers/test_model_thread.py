@@ -13,7 +13,7 @@ from shared.pb import common_pb2 as common
 from shared.pb import worker_pb2
 from tests.wait import until
 from workers.job import Job
-from workers.model_thread import Lane
+from workers.model_thread import ModelThread
 
 LOW, NORMAL, HIGH = common.PRIORITY_LOW, common.PRIORITY_NORMAL, common.PRIORITY_HIGH
 
@@ -72,7 +72,7 @@ class Ear:
 @pytest.fixture
 async def lane():
     """A lane for four calls with a Runner, whose steps need permits."""
-    made = Lane(Runner, 4)
+    made = ModelThread(Runner, 4)
     made.listener = Ear()
     made.thread.start()
     await made.listener.is_ready.wait()
@@ -150,7 +150,7 @@ async def test_a_call_whose_time_is_up_is_told_so(lane):
 
 
 async def test_a_fault_fails_every_call_and_ends_the_lane():
-    lane = Lane(Runner, 4)
+    lane = ModelThread(Runner, 4)
     lane.listener = Ear()
     lane.thread.start()
     await lane.listener.is_ready.wait()
@@ -163,7 +163,7 @@ async def test_a_fault_fails_every_call_and_ends_the_lane():
 
 
 async def test_before_the_model_is_loaded_calls_are_told_to_come_back():
-    lane = Lane(Runner, 4)
+    lane = ModelThread(Runner, 4)
     with pytest.raises(ServiceError) as caught, lane.admit():
         pass
     assert caught.value.code == "model_loading"

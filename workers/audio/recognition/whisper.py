@@ -24,7 +24,7 @@ _EMBEDDING = "decoder.token_embedding.weight"
 _FIRST_TIME = "<|0.00|>"
 
 
-class Vocabulary:
+class WhisperVocabulary:
     """What mlx-audio asks of a tokenizer, under the names by which it does."""
 
     def __init__(self, path: Path) -> None:
@@ -79,7 +79,7 @@ def load(path: Path, *, full_precision: bool) -> Model:
         model.load_weights(list(weights.items()), strict=True)
         mx.eval(model.parameters())
         _set_alignment(model, path)
-        vocabulary = Vocabulary(checkpoint.require(path / "tokenizer.json"))
+        vocabulary = WhisperVocabulary(checkpoint.require(path / "tokenizer.json"))
     # Where get_tokenizer() looks; otherwise a transformers processor is put there.
     model._processor = SimpleNamespace(tokenizer=vocabulary)  # noqa: SLF001
     return model

@@ -18,14 +18,14 @@ from workers.audio.sound import encoding
 from workers.audio.speech import phoneme, sentence
 from workers.audio.speech.kokoro import Kokoro
 from workers.audio.speech.utterance import Utterance
-from workers.model_thread import Lane
+from workers.model_thread import ModelThread
 
 T = TypeVar("T")
 
 
 async def speak(
     request: pb.SpeakRequest,
-    lane: Lane[Any, Any],
+    lane: ModelThread[Any, Any],
     speaker: Kokoro,
     time_left_s: Callable[[], float | None],
 ) -> AsyncGenerator[bytes]:
@@ -52,7 +52,7 @@ async def speak(
 
 async def _say(
     request: pb.SpeakRequest,
-    lane: Lane[Any, Any],
+    lane: ModelThread[Any, Any],
     speaker: Kokoro,
     time_left_s: Callable[[], float | None],
 ) -> AsyncGenerator[bytes]:

@@ -15,7 +15,7 @@ from mlx import nn
 from workers.embed.network.attention import attend, find_activation, padding_mask
 
 
-class Embeddings(nn.Module):
+class BertEmbeddings(nn.Module):
     """Sum of what a token is, where it stands and which text it belongs to."""
 
     def __init__(self, config: Mapping[str, Any], first_position: int) -> None:
@@ -50,7 +50,7 @@ class SelfAttention(nn.Module):
         return attend(*split, mask)
 
 
-class Output(nn.Module):
+class BertOutput(nn.Module):
     """A projection, the residual, and the norm after it."""
 
     def __init__(self, width: int, size: int, eps: float) -> None:
@@ -62,14 +62,14 @@ class Output(nn.Module):
         return self.LayerNorm(self.dense(x) + residual)
 
 
-class Attention(nn.Module):
+class BertAttention(nn.Module):
     """Self-attention with its output."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__()
         size, eps = config["hidden_size"], config.get("layer_norm_eps", 1e-12)
         self.self = SelfAttention(size, config["num_attention_heads"])
-        self.output = Output(size, size, eps)
+        self.output = BertOutput(size, size, eps)
 
     def __call__(self, x: mx.array, mask: mx.array | None) -> mx.array:
         return self.output(self.self(x, mask), x)
@@ -87,14 +87,14 @@ class Intermediate(nn.Module):
         return self._activate(self.dense(x))
 
 
-class Layer(nn.Module):
+class BertLayer(nn.Module):
     """One block."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__()
-        self.attention = Attention(config)
+        self.attention = BertAttention(config)
         self.intermediate = Intermediate(config)
-        self.output = Output(
+        self.output = BertOutput(
             config["intermediate_size"],
             config["hidden_size"],
             config.get("layer_norm_eps", 1e-12),
@@ -110,7 +110,7 @@ class Stack(nn.Module):
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__()
-        self.layer = [Layer(config) for _ in range(config["num_hidden_layers"])]
+        self.layer = [BertLayer(config) for _ in range(config["num_hidden_layers"])]
 
 
 class Bert(nn.Module):
@@ -124,7 +124,7 @@ class Bert(nn.Module):
         super().__init__()
         if config.get("position_embedding_type", "absolute") != "absolute":
             raise ValueError("only absolute position embeddings are known")
-        self.embeddings = Embeddings(config, first_position(config))
+        self.embeddings = BertEmbeddings(config, first_position(config))
         self.encoder = Stack(config)
 
     def __call__(

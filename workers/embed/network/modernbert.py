@@ -67,7 +67,7 @@ def _norm(config: Mapping[str, Any]) -> nn.LayerNorm:
     return nn.LayerNorm(config["hidden_size"], eps=config["norm_eps"], bias=config["norm_bias"])
 
 
-class Embeddings(nn.Module):
+class ModernBertEmbeddings(nn.Module):
     """Token vectors, normed; positions come in with the attention."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -79,7 +79,7 @@ class Embeddings(nn.Module):
         return self.norm(self.tok_embeddings(ids))
 
 
-class Attention(nn.Module):
+class ModernBertAttention(nn.Module):
     """Self-attention with rotary positions."""
 
     def __init__(self, config: Mapping[str, Any], *, is_global: bool) -> None:
@@ -111,14 +111,14 @@ class Gated(nn.Module):
         return self.Wo(self._activate(value) * gate)
 
 
-class Layer(nn.Module):
+class ModernBertLayer(nn.Module):
     """One block; the first needs no norm of its own, since the embeddings are normed."""
 
     def __init__(self, config: Mapping[str, Any], index: int) -> None:
         super().__init__()
         self._is_global = _is_global(config, index)
         self.attn_norm = _norm(config) if index else nn.Identity()
-        self.attn = Attention(config, is_global=self._is_global)
+        self.attn = ModernBertAttention(config, is_global=self._is_global)
         self.mlp_norm = _norm(config)
         self.mlp = Gated(config)
 
@@ -136,8 +136,10 @@ class ModernBert(nn.Module):
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__()
-        self.embeddings = Embeddings(config)
-        self.layers = [Layer(config, index) for index in range(config["num_hidden_layers"])]
+        self.embeddings = ModernBertEmbeddings(config)
+        self.layers = [
+            ModernBertLayer(config, index) for index in range(config["num_hidden_layers"])
+        ]
         self.final_norm = _norm(config)
         # `local_attention` is the whole window, both sides and the token itself.
         self._reach = config["local_attention"] // 2

@@ -8,7 +8,7 @@ the whole text alone, not on where it was cut. Pure.
 
 from __future__ import annotations
 
-from workers.text.answer.reasoning import Answer, Part, Tags, Thought
+from workers.text.answer.reasoning import AnswerText, Part, ReasoningText, Tags
 from workers.text.toolcalls.formats.harmony import (
     ANALYSIS,
     CHANNEL,
@@ -68,11 +68,11 @@ class ChannelSplitter:
 
     def _answer(self, text: str) -> None:
         if text:
-            self._parts.append(Answer(text))
+            self._parts.append(AnswerText(text))
 
     def _think(self, text: str) -> None:
         if text:
-            self._parts.append(Thought(text))
+            self._parts.append(ReasoningText(text))
 
     def _read(self) -> Reading[None]:
         opening = yield from self._source.look((RECIPIENT, START, CHANNEL))

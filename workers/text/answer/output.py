@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from shared.pb import text_pb2 as pb
-from workers.text.answer.reasoning import Answer, NoSplitter, Part, Splitter, Thought
+from workers.text.answer.reasoning import AnswerText, NoSplitter, Part, ReasoningText, Splitter
 from workers.text.answer.stop import StopMatcher
 from workers.text.toolcalls.format import Arguments, End, Text
 from workers.text.vocabulary import Vocabulary
@@ -114,7 +114,7 @@ class Output:
         was_thinking = self.splitter.thinking
         parts = self._split(text)
         if self._style.constrained and was_thinking:
-            parts = [part for part in parts if isinstance(part, Thought)]
+            parts = [part for part in parts if isinstance(part, ReasoningText)]
         events = self._show(parts)
         return self._give_ids(events if info is None else self._attach(info, events))
 
@@ -136,9 +136,11 @@ class Output:
         if not text or not (self._style.raw or self._style.doubled):
             return parts
         thoughts = (
-            [part for part in parts if isinstance(part, Thought)] if self._style.doubled else []
+            [part for part in parts if isinstance(part, ReasoningText)]
+            if self._style.doubled
+            else []
         )
-        return [*thoughts, Answer(text)]
+        return [*thoughts, AnswerText(text)]
 
     def _name(self, info: pb.TokenInfo) -> None:
         """Fill in the bytes of a token and of its alternatives."""
@@ -158,7 +160,7 @@ class Output:
         """Return the events of thoughts and answer text."""
         events: list[pb.Event] = []
         for part in parts:
-            if isinstance(part, Thought):
+            if isinstance(part, ReasoningText):
                 events += self._say(REASONING, part.text)
             elif self._calls is None:
                 events += self._say(ANSWER, part.text)

@@ -36,20 +36,20 @@ KNOWN_TAGS = (
 
 
 @dataclass(frozen=True)
-class Thought:
+class ReasoningText:
     """A piece of thinking."""
 
     text: str
 
 
 @dataclass(frozen=True)
-class Answer:
+class AnswerText:
     """A piece of everything else."""
 
     text: str
 
 
-Part = Thought | Answer
+Part = ReasoningText | AnswerText
 
 
 class Splitter(Protocol):
@@ -81,7 +81,7 @@ class NoSplitter:
 
     def feed(self, text: str) -> list[Part]:
         """Part of `Splitter`."""
-        return [Answer(text)] if text else []
+        return [AnswerText(text)] if text else []
 
     def finish(self) -> list[Part]:
         """Part of `Splitter`."""
@@ -124,8 +124,8 @@ class TagSplitter:
         text, self._text, self.held = self._text, "", ""
         if self.thinking:
             text = text.lstrip() if self._trims else text
-            return [Thought(text.rstrip())] if text.strip() else []
-        return [Answer(text)] if text else []
+            return [ReasoningText(text.rstrip())] if text.strip() else []
+        return [AnswerText(text)] if text else []
 
     def _open(self) -> None:
         """Decide whether the text begins with thoughts, once that is certain."""
@@ -145,7 +145,7 @@ class TagSplitter:
             if self._trims:
                 thought = thought.lstrip()
             self._trims = True
-            return [Thought(thought)] if thought else []
+            return [ReasoningText(thought)] if thought else []
         partial = partial_length(self._text, (self._tags.closing,))
         self.held = self._text[len(self._text) - partial :]
         sure = self._text[: len(self._text) - partial].rstrip()
@@ -153,7 +153,7 @@ class TagSplitter:
         if thought:
             self._trims = False
             self._text = self._text[len(sure) :]
-            return [Thought(thought)]
+            return [ReasoningText(thought)]
         return []
 
     def _answer(self) -> list[Part]:
@@ -162,7 +162,7 @@ class TagSplitter:
             text = text.lstrip()
             self._trims = not text
         self._text = ""
-        return [Answer(text)] if text else []
+        return [AnswerText(text)] if text else []
 
 
 def find_tags(vocabulary_tags: tuple[str, str] | None, template: str) -> Tags | None:

@@ -42,7 +42,7 @@ _FORCED = (pb.ToolChoice.MODE_REQUIRED, pb.ToolChoice.MODE_NAMED)
 
 
 @dataclass(frozen=True)
-class Answer:
+class AnswerShape:
     """The shape of one answer.
 
     Attributes:
@@ -73,7 +73,9 @@ class AnswerMaker:
         self.thinks = self._tags is not None
         self._grammars = GrammarCompiler(model.tokenizer, model.vocab_tokens, [*model.end_ids])
 
-    def make(self, request: pb.GenerateRequest, prompt: Sequence[int], max_tokens: int) -> Answer:
+    def make(
+        self, request: pb.GenerateRequest, prompt: Sequence[int], max_tokens: int
+    ) -> AnswerShape:
         """Return the shape of a request's answer.
 
         Raises:
@@ -101,7 +103,7 @@ class AnswerMaker:
         if matcher is not None or (splitter is not None and budget != UNLIMITED):
             ends = [*self._model.end_ids]
             guide = Guide(output.splitter, matcher, budget, self._close, self._opening_id(), ends)
-        return Answer(output, guide, must_call)
+        return AnswerShape(output, guide, must_call)
 
     def _splitter(self, chat: pb.ChatPrompt, prompt: Sequence[int]) -> Splitter | None:
         if self._channels:

@@ -39,7 +39,7 @@ class PrefixLimits:
 
 
 @dataclass(eq=False)
-class Entry:
+class PrefixEntry:
     """The cache of one row after feeding `tokens`."""
 
     namespace: bytes
@@ -62,10 +62,10 @@ class Held(Protocol):
         """Whether a part of it is of use."""
 
 
-class Store(Protocol):
+class PrefixStorage(Protocol):
     """Where entries outlive the process: `prefix_store.PrefixStore`."""
 
-    def put(self, entry: Entry) -> None:
+    def put(self, entry: PrefixEntry) -> None:
         """Keep an entry."""
 
     def entries(self, namespace: bytes) -> Sequence[Any]:
@@ -96,13 +96,13 @@ class PrefixCache:
     def __init__(
         self,
         limits: PrefixLimits,
-        store: Store | None = None,
+        store: PrefixStorage | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._limits = limits
         self._clock = clock
         self._store = store
-        self._entries: list[Entry] = []
+        self._entries: list[PrefixEntry] = []
         self.nbytes = 0
         self.counts = pb.CacheStatsReply()
 
@@ -145,7 +145,7 @@ class PrefixCache:
         # Looking at every number comes last: it takes a pass over the whole cache.
         if self._covered(namespace, tokens, trimmable=trimmable) or not _finite(cache):
             return
-        entry = Entry(namespace, tokens, cache, trimmable, nbytes)
+        entry = PrefixEntry(namespace, tokens, cache, trimmable, nbytes)
         if trimmable:
             self._drop_prefixes(entry)
         self.counts.inserts += 1
@@ -194,17 +194,19 @@ class PrefixCache:
                 break
             cache = self._store.load(item)
             if cache is not None:
-                self._bring_in(Entry(namespace, item.tokens, cache, item.trimmable, _size(cache)))
+                self._bring_in(
+                    PrefixEntry(namespace, item.tokens, cache, item.trimmable, _size(cache))
+                )
                 return True
         return False
 
-    def _bring_in(self, entry: Entry) -> None:
+    def _bring_in(self, entry: PrefixEntry) -> None:
         entry.used_s = self._clock()
         self._entries.append(entry)
         self.nbytes += entry.nbytes
         self.shrink(self._limits.capacity_bytes)
 
-    def _best(self, namespace: bytes, tokens: np.ndarray) -> tuple[Entry | None, int]:
+    def _best(self, namespace: bytes, tokens: np.ndarray) -> tuple[PrefixEntry | None, int]:
         found, longest = None, 0
         for entry in self._of(namespace):
             common = usable_tokens(entry, tokens)
@@ -222,17 +224,17 @@ class PrefixCache:
                 return True
         return False
 
-    def _drop_prefixes(self, newer: Entry) -> None:
+    def _drop_prefixes(self, newer: PrefixEntry) -> None:
         """Drop what the newer entry gives as well."""
         for entry in list(self._of(newer.namespace)):
             shorter = entry.trimmable and len(entry.tokens) < len(newer.tokens)
             if shorter and np.array_equal(newer.tokens[: len(entry.tokens)], entry.tokens):
                 self._remove(entry)
 
-    def _of(self, namespace: bytes) -> Iterator[Entry]:
+    def _of(self, namespace: bytes) -> Iterator[PrefixEntry]:
         return (entry for entry in self._entries if entry.namespace == namespace)
 
-    def _touch(self, entry: Entry) -> None:
+    def _touch(self, entry: PrefixEntry) -> None:
         entry.used_s = self._clock()
         self._entries.remove(entry)
         self._entries.append(entry)
@@ -243,7 +245,7 @@ class PrefixCache:
             self._remove(self._entries[0])
             self.counts.evictions_ttl += 1
 
-    def _remove(self, entry: Entry) -> None:
+    def _remove(self, entry: PrefixEntry) -> None:
         self._entries.remove(entry)
         self.nbytes -= entry.nbytes
 

@@ -29,7 +29,7 @@ import numpy as np
 from mlx_lm.models.cache import load_prompt_cache, save_prompt_cache
 
 from shared.rundir import Lock
-from workers.text.cache.prefix_cache import Entry
+from workers.text.cache.prefix_cache import PrefixEntry
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class PrefixStore:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._lock = threading.Lock()
         self._index: dict[Path, Stored] = {}
-        self._waiting: queue.Queue[Entry] = queue.Queue(_MAX_WAITING)
+        self._waiting: queue.Queue[PrefixEntry] = queue.Queue(_MAX_WAITING)
         self._is_failing = False
         for path in self._folder.iterdir():
             if _is_scratch(path):
@@ -85,7 +85,7 @@ class PrefixStore:
                 self._admit(path)
         threading.Thread(target=self._write_all, name="prefix-store", daemon=True).start()
 
-    def put(self, entry: Entry) -> None:
+    def put(self, entry: PrefixEntry) -> None:
         """Write an entry some time soon, or not at all when too much waits."""
         try:
             self._waiting.put_nowait(entry)
@@ -142,7 +142,7 @@ class PrefixStore:
                     log.warning("prefixes can't be written, going on without: %s", failure)
                 self._is_failing = True
 
-    def _write(self, entry: Entry) -> None:
+    def _write(self, entry: PrefixEntry) -> None:
         scratch = self._folder / f".{threading.get_native_id()}.safetensors"
         # Held as long as it is written, so that a replica that starts leaves it alone.
         lock = Lock(scratch)
@@ -207,7 +207,7 @@ def _check(content: bytes, digest: str) -> None:
         raise ValueError("checksum differs")
 
 
-def _describe(entry: Entry) -> dict[str, str]:
+def _describe(entry: PrefixEntry) -> dict[str, str]:
     tokens = base64.b64encode(zlib.compress(entry.tokens.tobytes())).decode()
     return {
         "format": _FORMAT,

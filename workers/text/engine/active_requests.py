@@ -17,7 +17,7 @@ from workers.text.engine.sequence import Sequence
 Frames = dict[str, list[pb.SequenceFrame]]
 
 
-class Roster:
+class ActiveRequests:
     """Every sequence that has not told its end yet.
 
     Args:

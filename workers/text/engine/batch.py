@@ -26,7 +26,7 @@ from mlx_lm.models.cache import BatchKVCache
 
 from workers.text.cache import plain_cache
 from workers.text.engine import next_token
-from workers.text.engine.next_token import Drawer, Sampled
+from workers.text.engine.next_token import NextToken, Sampled
 from workers.text.engine.sequence import Sequence
 from workers.text.model import TextModel
 from workers.text.sampling.logprob import Logprob
@@ -46,7 +46,7 @@ class Batch:
         self._tokens: mx.array | None = None
         self._logprob: Logprob | None = None
         self._logits: mx.array | None = None
-        self._drawer: Drawer | None = None
+        self._drawer: NextToken | None = None
         # Leading rows whose token in flight has not been returned; rows that joined since bring
         # a token that has.
         self._due = 0
@@ -97,7 +97,7 @@ class Batch:
         self.build()
         assert self._logits is not None
         if self._drawer is None:
-            self._drawer = Drawer(self._model, self.rows)
+            self._drawer = NextToken(self._model, self.rows)
         self._tokens, self._logprob = self._drawer.draw(self._logits, self._due)
         self._logits, self._due = None, len(self.rows)
         mx.async_eval(self._tokens, *(self._logprob.arrays if self._logprob else ()))
@@ -142,7 +142,7 @@ class Batch:
     def _begin(self, sequence: Sequence, logits: mx.array) -> None:
         """Sample a sequence's first token, and start computing it."""
         assert sequence.cache is not None
-        drawer = Drawer(self._model, [sequence])
+        drawer = NextToken(self._model, [sequence])
         sequence.pending, sequence.pending_logprob = drawer.draw(logits)
         mx.async_eval(sequence.pending, [cache.state for cache in sequence.cache])
 

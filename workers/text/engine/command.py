@@ -9,14 +9,14 @@ from workers.text.engine.sequence import Sequence
 
 
 @dataclass(frozen=True)
-class Submit:
+class SubmitCommand:
     """A sequence to be queued."""
 
     sequence: Sequence
 
 
 @dataclass(frozen=True)
-class Cancel:
+class CancelCommand:
     """A request to be dropped; without a key, all of that gateway's."""
 
     gateway_id: str
@@ -24,16 +24,16 @@ class Cancel:
 
 
 @dataclass(frozen=True)
-class Stop:
+class StopCommand:
     """The end of the thread."""
 
 
 @dataclass(frozen=True)
-class Call:
+class EngineCall:
     """Something to be done between two steps, on the engine thread; `done` gets the result."""
 
     work: Callable[[], object]
     done: Callable[[object], None]
 
 
-Command = Submit | Cancel | Call | Stop
+Command = SubmitCommand | CancelCommand | EngineCall | StopCommand

@@ -18,9 +18,15 @@ from typing import Protocol
 
 from shared.pb import worker_pb2
 from workers import runtime
-from workers.text.engine.active_requests import Frames, Roster
+from workers.text.engine.active_requests import ActiveRequests, Frames
 from workers.text.engine.batch import Batch
-from workers.text.engine.command import Call, Cancel, Command, Stop, Submit
+from workers.text.engine.command import (
+    CancelCommand,
+    Command,
+    EngineCall,
+    StopCommand,
+    SubmitCommand,
+)
 from workers.text.engine.next_token import Sampled
 from workers.text.engine.pace import Pace
 from workers.text.engine.reuse import Reuse
@@ -38,7 +44,7 @@ _IDLE_WAIT_S = 0.5
 
 
 @dataclass(frozen=True)
-class Parts:
+class EngineParts:
     """What an engine runs: the model, who schedules it, what is reused between prompts."""
 
     model: TextModel
@@ -46,10 +52,10 @@ class Parts:
     reuse: Reuse
 
 
-class Listener(Protocol):
+class EngineObserver(Protocol):
     """Who hears from the engine. Every method is called on the engine thread."""
 
-    def ready(self, parts: Parts) -> None:
+    def ready(self, parts: EngineParts) -> None:
         """The model is loaded; sequences are taken."""
 
     def publish(self, step: int, frames: Frames) -> None:
@@ -73,8 +79,8 @@ class Engine:
 
     def __init__(
         self,
-        load: Callable[[], Parts],
-        listener: Listener,
+        load: Callable[[], EngineParts],
+        listener: EngineObserver,
     ) -> None:
         self._load = load
         self._listener = listener
@@ -88,7 +94,7 @@ class Engine:
         self.step = 0
         self.kv_bytes = 0
         self.counters = worker_pb2.Counters()
-        self._roster = Roster(self.counters)
+        self._roster = ActiveRequests(self.counters)
         self.thread = threading.Thread(target=self._run, name="engine", daemon=True)
 
     # ------------------------------------------------------ from other threads
@@ -99,7 +105,7 @@ class Engine:
 
     def stop(self) -> None:
         """End the thread after the step that runs."""
-        self._commands.put(Stop())
+        self._commands.put(StopCommand())
 
     def step_age_s(self) -> float | None:
         """Return the seconds since the engine last did something; None while loading."""
@@ -183,7 +189,7 @@ class Engine:
                     runtime.release_memory()
                 break
             self._has_worked = True
-            if isinstance(command, Stop):
+            if isinstance(command, StopCommand):
                 return False
             self._obey(command)
             idle = False
@@ -194,11 +200,11 @@ class Engine:
         """Return whether nothing has run for so long that nothing may follow soon."""
         return self._has_worked and time.monotonic() > self._worked_s + runtime.RELEASE_AFTER_S
 
-    def _obey(self, command: Submit | Cancel | Call) -> None:
-        if isinstance(command, Call):
+    def _obey(self, command: SubmitCommand | CancelCommand | EngineCall) -> None:
+        if isinstance(command, EngineCall):
             command.done(command.work())
             return
-        if isinstance(command, Submit):
+        if isinstance(command, SubmitCommand):
             self._roster.enter(command.sequence)
             self._scheduler.waiting.append(command.sequence)
             return

@@ -30,7 +30,7 @@ class Sampled:
     info: pb.TokenInfo | None
 
 
-class Drawer:
+class NextToken:
     """Draws the next token of every row; made anew when rows come or go."""
 
     def __init__(self, model: TextModel, rows: Rows[Sequence]) -> None:

@@ -19,7 +19,7 @@ from shared.pb import text_pb2 as pb
 from workers.text.answer.reasoning import Tags
 
 _FORCED = (pb.ToolChoice.MODE_REQUIRED, pb.ToolChoice.MODE_NAMED)
-# What templates of Llama 3 and GPT-OSS, Mistral, and GPT-OSS say where they do what `Habits` names.
+# What the templates of Llama 3, GPT-OSS and Mistral say where they do what `TemplateQuirks` names.
 _FIRST_CALL = re.compile(r"tool_calls(\[0\]| *\| *first)")
 _EACH_CALL = re.compile(r"\bin [\w.\[\]'\"]*tool_calls\b")
 _NINE_LETTERS = re.compile(r"id *\| *length *(!=|<) *9")
@@ -28,7 +28,7 @@ _DESCRIPTION = re.compile(r"\+ *\w+(\.function)?\.description\b")
 
 
 @dataclass(frozen=True)
-class Habits:
+class TemplateQuirks:
     """What a template takes for granted.
 
     Attributes:
@@ -48,9 +48,9 @@ class Habits:
     leads: bool = False
 
     @staticmethod
-    def read(template: str) -> Habits:
+    def read(template: str) -> TemplateQuirks:
         """Return those of a template."""
-        return Habits(
+        return TemplateQuirks(
             single_call=bool(_FIRST_CALL.search(template) and not _EACH_CALL.search(template)),
             short_ids=bool(_NINE_LETTERS.search(template)),
             thinking=bool(_THINKING.search(template)) and "reasoning_content" not in template,
@@ -61,7 +61,7 @@ class Habits:
         )
 
 
-def rendered_tools(chat: pb.ChatPrompt, habits: Habits) -> list[dict[str, Any]]:
+def rendered_tools(chat: pb.ChatPrompt, habits: TemplateQuirks) -> list[dict[str, Any]]:
     """Return the tool objects a template gets: all, none, or the one that is forced."""
     choice = chat.tool_choice
     if choice.mode == pb.ToolChoice.MODE_NONE:
@@ -75,7 +75,7 @@ def rendered_tools(chat: pb.ChatPrompt, habits: Habits) -> list[dict[str, Any]]:
 
 
 def rendered_messages(
-    chat: pb.ChatPrompt, tags: Tags | None, habits: Habits, *, keeps_thoughts: bool
+    chat: pb.ChatPrompt, tags: Tags | None, habits: TemplateQuirks, *, keeps_thoughts: bool
 ) -> list[dict[str, Any]]:
     """Return the messages a template gets.
 
@@ -115,7 +115,7 @@ def _name_results(messages: Iterable[dict[str, Any]]) -> None:
             message.setdefault("name", name)
 
 
-def _adapt(messages: Iterable[dict[str, Any]], habits: Habits) -> Iterator[dict[str, Any]]:
+def _adapt(messages: Iterable[dict[str, Any]], habits: TemplateQuirks) -> Iterator[dict[str, Any]]:
     """Yield the messages as a template of these habits takes them."""
     if habits.leads:
         messages = _seat_systems(messages)

@@ -19,7 +19,7 @@ from transformers.utils import chat_template_utils
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 from workers.text.answer.reasoning import find_tags
-from workers.text.prompt.conversation import Habits, rendered_messages, rendered_tools
+from workers.text.prompt.conversation import TemplateQuirks, rendered_messages, rendered_tools
 from workers.text.prompt.infill import Infill
 
 # transformers renders inside jinja2's sandbox, but a template can still repeat itself: a prompt
@@ -88,7 +88,9 @@ class Prompter:
         self.template = template or own
         self.tool_template = template or with_tools
         self.tags = find_tags(think_tags, self.template)
-        self._habits = {text: Habits.read(text) for text in (self.template, self.tool_template)}
+        self._habits = {
+            text: TemplateQuirks.read(text) for text in (self.template, self.tool_template)
+        }
         self._template_kwargs = dict(template_kwargs)
         self._effort = effort
         named = f"{self.template}{self.tool_template}"

@@ -13,7 +13,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 
-from workers.text.toolcalls.format import Call
+from workers.text.toolcalls.format import ParsedCall
 from workers.text.toolcalls.reader.json_scanner import read_value
 from workers.text.toolcalls.reader.literal import read_object
 from workers.text.toolcalls.reader.source import Reading, Source
@@ -42,7 +42,7 @@ class BlockParser(StreamParser):
         self.opening = ""
 
     @abstractmethod
-    def _read_calls(self) -> Reading[Sequence[Call] | None]:
+    def _read_calls(self) -> Reading[Sequence[ParsedCall] | None]:
         """Read what stands at the next character: a call, or one value that holds several.
 
         Returns:

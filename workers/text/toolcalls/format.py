@@ -43,7 +43,7 @@ Piece = Text | Start | Arguments | End
 
 
 @dataclass(frozen=True)
-class Call:
+class ParsedCall:
     """A whole call; `arguments` is JSON text."""
 
     name: str

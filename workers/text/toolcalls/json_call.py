@@ -6,12 +6,12 @@ never raises.
 
 from __future__ import annotations
 
-from workers.text.toolcalls.format import Call
+from workers.text.toolcalls.format import ParsedCall
 from workers.text.toolcalls.reader.json_scanner import decode
 from workers.text.toolcalls.reader.literal import read_literal, split_array, split_object
 
 
-def calls_of(text: str, name_key: str, arguments_key: str) -> list[Call] | None:
+def calls_of(text: str, name_key: str, arguments_key: str) -> list[ParsedCall] | None:
     """Return the calls of a JSON text, or of a literal close to it; None if any is none."""
     literal = read_literal(text)
     if literal is None:
@@ -25,7 +25,7 @@ def calls_of(text: str, name_key: str, arguments_key: str) -> list[Call] | None:
     return found if len(found) == len(calls) else None
 
 
-def _call_of(text: str, name_key: str, arguments_key: str) -> Call | None:
+def _call_of(text: str, name_key: str, arguments_key: str) -> ParsedCall | None:
     if not text.startswith("{"):
         return None
     members = split_object(text)
@@ -33,7 +33,7 @@ def _call_of(text: str, name_key: str, arguments_key: str) -> Call | None:
     arguments = _arguments_of(members.get(arguments_key, "null"))
     if not name.startswith('"') or name == '""' or arguments is None:
         return None
-    return Call(decode(name[1:-1]), arguments)
+    return ParsedCall(decode(name[1:-1]), arguments)
 
 
 def _arguments_of(text: str) -> str | None:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 
 from workers.text.toolcalls.conversion import convert_value
-from workers.text.toolcalls.format import Call, Tools, to_json
+from workers.text.toolcalls.format import ParsedCall, Tools, to_json
 from workers.text.toolcalls.quoted_block import QuotedBlockParser
 from workers.text.toolcalls.reader.literal import MalformedError, Reader, array_of, object_of
 from workers.text.toolcalls.reader.quote import backslash_quote, verbatim_quote
@@ -37,18 +37,18 @@ class NotationParser(QuotedBlockParser):
         self._mark = mark
         self._tools = tools
 
-    def _calls_of(self, body: str) -> Sequence[Call] | None:
+    def _calls_of(self, body: str) -> Sequence[ParsedCall] | None:
         return calls_of(body, self._mark, self._tools)
 
 
-def calls_of(body: str, mark: str, tools: Tools) -> list[Call] | None:
+def calls_of(body: str, mark: str, tools: Tools) -> list[ParsedCall] | None:
     """Return the calls written one after the other in a text; None if it is anything else.
 
     Args:
         mark: what strings stand between.
     """
     reader = _CallReader(body, (verbatim_quote(mark), backslash_quote('"')))
-    calls: list[Call] = []
+    calls: list[ParsedCall] = []
     try:
         while not reader.at_end():
             calls.append(reader.call(tools))
@@ -60,12 +60,12 @@ def calls_of(body: str, mark: str, tools: Tools) -> list[Call] | None:
 class _CallReader(Reader):
     """Reads this notation."""
 
-    def call(self, tools: Tools) -> Call:
+    def call(self, tools: Tools) -> ParsedCall:
         self.expect("call:")
         self.skip()
         name = self.match(_NAME) or self.fail()
         parameters = tools.get(name, {})
-        return Call(name, self._object(Schema(parameters, parameters)))
+        return ParsedCall(name, self._object(Schema(parameters, parameters)))
 
     def _object(self, schema: Schema) -> str:
         self.skip()

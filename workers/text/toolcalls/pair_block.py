@@ -23,7 +23,7 @@ from workers.text.toolcalls.block import (
     read_up_to,
 )
 from workers.text.toolcalls.conversion import convert_all
-from workers.text.toolcalls.format import Call, Tools
+from workers.text.toolcalls.format import ParsedCall, Tools
 from workers.text.toolcalls.json_call import calls_of
 from workers.text.toolcalls.reader.source import Reading
 
@@ -41,7 +41,7 @@ class PairBlockParser(BlockParser):
         self._prefix = prefix
         self._tools = tools
 
-    def _read_calls(self) -> Reading[Sequence[Call] | None]:
+    def _read_calls(self) -> Reading[Sequence[ParsedCall] | None]:
         if (yield from self._source.peek()) == "{":
             text = yield from read_json(self._source)
             return None if text is None else calls_of(text, "name", "arguments")
@@ -50,7 +50,7 @@ class PairBlockParser(BlockParser):
         # Without the closing tag there is no telling whether all pairs are there.
         if not name or pairs is None or not (yield from self._source.look((self._closing,))):
             return None
-        return [Call(name, convert_all(pairs, self._tools.get(name, {})))]
+        return [ParsedCall(name, convert_all(pairs, self._tools.get(name, {})))]
 
     def _read_pairs(self) -> Reading[list[tuple[str, str]] | None]:
         pairs: list[tuple[str, str]] = []

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 
-from workers.text.toolcalls.format import Call
+from workers.text.toolcalls.format import ParsedCall
 from workers.text.toolcalls.reader.source import Reading
 from workers.text.toolcalls.stream import StreamParser
 
@@ -36,7 +36,7 @@ class QuotedBlockParser(StreamParser):
         self._escapes = escapes
 
     @abstractmethod
-    def _calls_of(self, body: str) -> Sequence[Call] | None:
+    def _calls_of(self, body: str) -> Sequence[ParsedCall] | None:
         """Return the calls of a body; None where it holds none."""
 
     def _read(self) -> Reading[None]:

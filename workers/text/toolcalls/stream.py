@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from itertools import groupby
 
-from workers.text.toolcalls.format import Arguments, Call, End, Piece, Start, Text
+from workers.text.toolcalls.format import Arguments, End, ParsedCall, Piece, Start, Text
 from workers.text.toolcalls.reader.source import Reading, Source
 
 
@@ -32,7 +32,7 @@ class Pieces:
     def end(self) -> None:
         self._pieces.append(End())
 
-    def call(self, call: Call) -> None:
+    def call(self, call: ParsedCall) -> None:
         self._pieces += call.pieces()
 
     def take(self) -> list[Piece]:

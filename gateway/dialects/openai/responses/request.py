@@ -25,7 +25,7 @@ from gateway.dialects.openai.grammar import parse_grammar
 from gateway.dialects.openai.responses import wire
 from gateway.dialects.openai.responses.capsule import expand
 from gateway.dialects.openai.responses.item import parse_items
-from gateway.dialects.openai.responses.tool import Tool, nest_choice, parse_tool, read_tools
+from gateway.dialects.openai.responses.tool import ResponseTool, nest_choice, parse_tool, read_tools
 from gateway.dialects.sampling import (
     invalid,
     parse_budget,
@@ -62,7 +62,7 @@ class ParsedResponse(Parsed):
     """
 
     fields: wire.ResponseBody
-    tools: list[Tool]
+    tools: list[ResponseTool]
     items: list[msgspec.Raw]
 
     @property
@@ -171,7 +171,7 @@ def make(fields: wire.ResponseBody, items: list[msgspec.Raw], stamp: Stamp) -> P
     )
 
 
-def _offer(fields: wire.ResponseBody, tools: Sequence[Tool], chat: pb.ChatPrompt) -> None:
+def _offer(fields: wire.ResponseBody, tools: Sequence[ResponseTool], chat: pb.ChatPrompt) -> None:
     """Add the tools to a prompt, and what is said of their use."""
     chat.tools.extend(map(parse_tool, tools))
     chat.tool_choice.CopyFrom(parse_tool_choice(nest_choice(fields.tool_choice), list(chat.tools)))

@@ -28,7 +28,7 @@ _NAMESPACE: Final = msgspec.json.Decoder(wire.NamespaceTool)
 
 
 @dataclass(frozen=True)
-class Tool:
+class ResponseTool:
     """A function the model may call, and the namespace it was declared in."""
 
     function: wire.FunctionTool
@@ -54,7 +54,7 @@ class _Found(NamedTuple):
     namespace: wire.NamespaceTool | None
 
 
-def read_tools(raws: Sequence[msgspec.Raw]) -> list[Tool]:
+def read_tools(raws: Sequence[msgspec.Raw]) -> list[ResponseTool]:
     """Return the functions of a body, those of namespaces among them.
 
     Raises:
@@ -68,7 +68,7 @@ def read_tools(raws: Sequence[msgspec.Raw]) -> list[Tool]:
             f"Unsupported tool types: {', '.join(others)}. Only function tools are supported.",
             "tools",
         )
-    return [Tool(_read_function(tool.raw, tool.path), tool.namespace) for tool in found]
+    return [ResponseTool(_read_function(tool.raw, tool.path), tool.namespace) for tool in found]
 
 
 def _find_tools(raws: Sequence[msgspec.Raw]) -> Iterator[_Found]:
@@ -101,7 +101,7 @@ def _require_name(name: str, path: str) -> None:
         raise ServiceError("invalid_request", f"{path}.name must not be empty", f"{path}.name")
 
 
-def parse_tool(tool: Tool) -> pb.Tool:
+def parse_tool(tool: ResponseTool) -> pb.Tool:
     """Return a tool as chat templates know it."""
     given = tool.function
     function: dict[str, Any] = {"name": tool.label}
@@ -113,7 +113,7 @@ def parse_tool(tool: Tool) -> pb.Tool:
     return pb.Tool(name=tool.label, json=nested.decode())
 
 
-def name_call(label: str, tools: Sequence[Tool]) -> dict[str, str]:
+def name_call(label: str, tools: Sequence[ResponseTool]) -> dict[str, str]:
     """Return the fields by which a client knows the function that a model has called."""
     tool = next((tool for tool in tools if tool.label == label), None)
     if tool is None or tool.namespace is None:
@@ -128,7 +128,7 @@ def nest_choice(choice: Any) -> Any:
     return choice
 
 
-def show_tools(tools: Sequence[Tool]) -> list[dict[str, Any]]:
+def show_tools(tools: Sequence[ResponseTool]) -> list[dict[str, Any]]:
     """Return tools as an answer repeats them."""
     shown: list[dict[str, Any]] = []
     for space, group in itertools.groupby(tools, lambda tool: tool.namespace):

@@ -18,12 +18,12 @@ from shared.pb import audio_pb2_grpc, worker_pb2
 from shared.pb import common_pb2 as common
 from shared.rpc import WorkerServer, open_channel
 from tests.wait import until
-from workers.audio.audio_models import Ensemble
+from workers.audio.audio_models import AudioModels
 from workers.audio.service import AudioService
 from workers.audio.sound.encoding import pack, wave_header
 from workers.audio.speech.kokoro import Kokoro
 from workers.audio.speech.utterance import Utterance
-from workers.model_thread import Lane
+from workers.model_thread import ModelThread
 
 RATE_HZ = 24_000
 # Three pieces, each more than a word.
@@ -119,8 +119,8 @@ async def booth(tmp_path, styles):
     """A worker with two places for each kind of call."""
     score = Score()
     network, listener = Network(score), Listener(score)
-    ensemble = Ensemble(worker_pb2.ModelCard(), listener, Kokoro(network, styles))
-    lane = Lane(lambda: ensemble, 2)
+    ensemble = AudioModels(worker_pb2.ModelCard(), listener, Kokoro(network, styles))
+    lane = ModelThread(lambda: ensemble, 2)
     lane.listener = Ear()
     server = WorkerServer(f"unix:{tmp_path}/a.sock", "mlxcel.v1.Audio")
     audio_pb2_grpc.add_AudioServicer_to_server(AudioService(lane, 60), server.server)
@@ -294,7 +294,7 @@ async def test_a_call_out_of_time_ends(booth):
 
 @pytest.mark.parametrize("kind", ["stt", "tts"])
 async def test_what_there_is_no_model_for_is_said(kind):
-    empty = Ensemble(worker_pb2.ModelCard(), None, None)
+    empty = AudioModels(worker_pb2.ModelCard(), None, None)
     name = {"stt": "listener", "tts": "speaker"}[kind]
     with pytest.raises(ServiceError, match=f"audio model kind not loaded: {kind}") as caught:
         getattr(empty, name)

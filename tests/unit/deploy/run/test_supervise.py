@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deploy.run.start_timeout import BackOff, Limits, Pulse
+from deploy.run.health import BackOff, ChildHealth, SupervisionLimits
 from deploy.run.supervise import parse
 
 
@@ -22,17 +22,17 @@ def clock():
 
 @pytest.fixture
 def pulse(clock):
-    return Pulse(Limits(step_timeout_s=120, silence_s=30), clock)
+    return ChildHealth(SupervisionLimits(step_timeout_s=120, silence_s=30), clock)
 
 
 def test_pause_doubles_from_a_fifth_of_a_second_to_ten():
-    back_off = BackOff(Limits())
+    back_off = BackOff(SupervisionLimits())
     pauses = [back_off.after(1.0) for _ in range(8)]
     assert pauses == pytest.approx([0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10, 10])
 
 
 def test_pause_starts_over_after_a_minute_of_health():
-    back_off = BackOff(Limits())
+    back_off = BackOff(SupervisionLimits())
     for _ in range(5):
         back_off.after(59.9)
     assert back_off.after(60.0) == pytest.approx(0.2)

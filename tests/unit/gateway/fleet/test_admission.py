@@ -18,7 +18,7 @@ from shared.pb import worker_pb2
 HIGH, NORMAL, LOW = common.PRIORITY_HIGH, common.PRIORITY_NORMAL, common.PRIORITY_LOW
 
 
-class House:
+class Harness:
     """One queue in front of some replicas."""
 
     def __init__(self, *slots: int, limit: int = 32) -> None:
@@ -61,20 +61,20 @@ class House:
 
 
 async def test_worker_holds_its_slots_and_two_more():
-    house = House(4)
-    tickets = house.fill(10)
+    harness = Harness(4)
+    tickets = harness.fill(10)
     assert [ticket.placed.done() for ticket in tickets] == [True] * 6 + [False] * 4
-    assert house.admission.waiting == 4
-    assert house.admission.depth == 6
+    assert harness.admission.waiting == 4
+    assert harness.admission.depth == 6
 
 
 async def test_a_freed_place_goes_to_the_oldest_of_the_highest_class():
-    house = House(1)
-    first, *_ = house.fill(3)
-    low, normal, late, high = (house.enqueue(p) for p in (LOW, NORMAL, NORMAL, HIGH))
+    harness = Harness(1)
+    first, *_ = harness.fill(3)
+    low, normal, late, high = (harness.enqueue(p) for p in (LOW, NORMAL, NORMAL, HIGH))
     order = []
     for _ in range(4):
-        house.admission.release(first)
+        harness.admission.release(first)
         done = [t for t in (low, normal, late, high) if t.placed.done() and t not in order]
         order += done
         first = done[0]
@@ -82,157 +82,157 @@ async def test_a_freed_place_goes_to_the_oldest_of_the_highest_class():
 
 
 async def test_a_higher_class_than_some_running_one_is_always_sent():
-    house = House(2)
-    house.fill(4, LOW)
-    assert not house.enqueue(LOW).placed.done()
-    assert house.enqueue(NORMAL).placed.done()
-    assert house.enqueue(HIGH).placed.done()
+    harness = Harness(2)
+    harness.fill(4, LOW)
+    assert not harness.enqueue(LOW).placed.done()
+    assert harness.enqueue(NORMAL).placed.done()
+    assert harness.enqueue(HIGH).placed.done()
 
 
 async def test_a_higher_class_than_only_waiting_ones_waits_its_turn():
-    house = House(1)
-    house.fill(3, HIGH)
-    house.enqueue(LOW)
-    assert not house.enqueue(HIGH).placed.done()
+    harness = Harness(1)
+    harness.fill(3, HIGH)
+    harness.enqueue(LOW)
+    assert not harness.enqueue(HIGH).placed.done()
 
 
 async def test_low_is_promoted_by_waiting_and_never_starves():
-    house = House(1)
-    running, *_ = house.fill(3, HIGH)
-    low = house.enqueue(LOW)
-    house.now_s = 61.0
-    house.beat()
-    house.enqueue(HIGH)
-    house.admission.release(running)
+    harness = Harness(1)
+    running, *_ = harness.fill(3, HIGH)
+    low = harness.enqueue(LOW)
+    harness.now_s = 61.0
+    harness.beat()
+    harness.enqueue(HIGH)
+    harness.admission.release(running)
     assert low.placed.done()
 
 
 async def test_a_stream_of_high_requests_does_not_shut_low_out():
-    house = House(1)
-    house.fill(3)
-    low = house.enqueue(LOW)
+    harness = Harness(1)
+    harness.fill(3)
+    low = harness.enqueue(LOW)
     for second in range(0, 70, 5):
-        house.now_s = float(second)
-        house.beat()
-        house.enqueue(HIGH)
+        harness.now_s = float(second)
+        harness.beat()
+        harness.enqueue(HIGH)
     assert low.placed.done()
 
 
 async def test_a_full_queue_refuses_without_waiting():
-    house = House(2, limit=3)
-    house.fill(5)
-    assert house.admission.depth == 3
+    harness = Harness(2, limit=3)
+    harness.fill(5)
+    assert harness.admission.depth == 3
     with pytest.raises(ServiceError) as caught:
-        house.enqueue()
+        harness.enqueue()
     assert (caught.value.code, caught.value.retry_after_s) == ("server_busy", 1.0)
-    assert house.admission.depth == 3
+    assert harness.admission.depth == 3
 
 
 async def test_without_a_queue_only_free_slots_are_given():
-    house = House(2, limit=0)
-    house.fill(2)
+    harness = Harness(2, limit=0)
+    harness.fill(2)
     with pytest.raises(ServiceError):
-        house.enqueue()
+        harness.enqueue()
 
 
 async def test_a_resumed_request_passes_the_limit_and_what_waits():
-    house = House(1, limit=3)
-    house.fill(4)
-    assert house.enqueue(LOW, resumed=True).placed.done()
+    harness = Harness(1, limit=3)
+    harness.fill(4)
+    assert harness.enqueue(LOW, resumed=True).placed.done()
 
 
 async def test_cancelling_what_waits_leaves_nothing_behind():
-    house = House(1)
-    house.fill(3)
-    ticket = house.enqueue()
-    task = asyncio.create_task(house.admission.wait(ticket))
+    harness = Harness(1)
+    harness.fill(3)
+    ticket = harness.enqueue()
+    task = asyncio.create_task(harness.admission.wait(ticket))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert house.admission.waiting == 0
+    assert harness.admission.waiting == 0
 
 
 async def test_the_least_loaded_replica_is_chosen():
-    house = House(2, 4)
-    tickets = house.fill(6)
-    assert [len(replica.forwarded) for replica in house.replicas] == [2, 4]
+    harness = Harness(2, 4)
+    tickets = harness.fill(6)
+    assert [len(replica.forwarded) for replica in harness.replicas] == [2, 4]
     assert all(ticket.placed.done() for ticket in tickets)
 
 
 async def test_a_silent_or_draining_replica_gets_nothing_new():
-    house = House(4, 4)
-    house.beat(0, draining=True)
-    tickets = house.fill(3)
-    assert all(ticket.replica is house.replicas[1] for ticket in tickets)
-    house.now_s = 11.0
-    assert house.replicas[1].state == "down"
-    ticket = house.enqueue()
+    harness = Harness(4, 4)
+    harness.beat(0, draining=True)
+    tickets = harness.fill(3)
+    assert all(ticket.replica is harness.replicas[1] for ticket in tickets)
+    harness.now_s = 11.0
+    assert harness.replicas[1].state == "down"
+    ticket = harness.enqueue()
     assert not ticket.placed.done()
-    house.beat(1)
+    harness.beat(1)
     assert ticket.placed.done()
 
 
 async def test_a_replica_whose_step_hangs_gets_nothing_new_until_it_goes_on():
-    house = House(4)
-    house.beat(step_age_ms=29_000)
-    assert house.enqueue().placed.done()
-    house.beat(step_age_ms=31_000)
-    assert house.replicas[0].state == "down"
-    ticket = house.enqueue()
+    harness = Harness(4)
+    harness.beat(step_age_ms=29_000)
+    assert harness.enqueue().placed.done()
+    harness.beat(step_age_ms=31_000)
+    assert harness.replicas[0].state == "down"
+    ticket = harness.enqueue()
     assert not ticket.placed.done()
-    house.beat(step_age_ms=5)
+    harness.beat(step_age_ms=5)
     assert ticket.placed.done()
 
 
 async def test_waiting_for_a_worker_that_stays_away_ends_with_an_error():
-    house = House(1)
-    house.replicas[0].on_lost(ServiceError("worker_unavailable", "gone"))
-    ticket = house.enqueue(resumed=True)
+    harness = Harness(1)
+    harness.replicas[0].on_lost(ServiceError("worker_unavailable", "gone"))
+    ticket = harness.enqueue(resumed=True)
     with pytest.raises(ServiceError) as caught:
-        await house.admission.wait(ticket)
+        await harness.admission.wait(ticket)
     assert caught.value.code == "worker_unavailable"
-    assert house.admission.waiting == 0
+    assert harness.admission.waiting == 0
 
 
 async def test_waiting_goes_on_when_the_worker_comes_back_in_time():
-    house = House(1)
-    house.replicas[0].on_lost(ServiceError("worker_unavailable", "gone"))
-    ticket = house.enqueue(resumed=True)
-    house.beat()
+    harness = Harness(1)
+    harness.replicas[0].on_lost(ServiceError("worker_unavailable", "gone"))
+    ticket = harness.enqueue(resumed=True)
+    harness.beat()
     await asyncio.sleep(0.1)
-    assert ticket.placed.result() is house.replicas[0]
+    assert ticket.placed.result() is harness.replicas[0]
 
 
 async def test_suspects_run_one_at_a_time_until_they_make_progress():
-    house = House(4)
-    first, second = (house.enqueue(resumed=True, isolate=True) for _ in range(2))
+    harness = Harness(4)
+    first, second = (harness.enqueue(resumed=True, isolate=True) for _ in range(2))
     assert first.placed.done()
     assert not second.placed.done()
-    assert house.enqueue(resumed=True).placed.done()
-    box = house.start(first)
+    assert harness.enqueue(resumed=True).placed.done()
+    box = harness.start(first)
     box.put(pb.SequenceFrame(token_ids=[5]), 0.0)
-    house.admission.pump()
+    harness.admission.pump()
     assert second.placed.done()
 
 
 async def test_load_between_heartbeats_follows_what_is_known():
-    house = House(4)
-    tickets = house.fill(5)
-    replica = house.replicas[0]
+    harness = Harness(4)
+    tickets = harness.fill(5)
+    replica = harness.replicas[0]
     assert (replica.active, replica.queued) == (0, 5)
-    boxes = [house.start(ticket) for ticket in tickets[:4]]
+    boxes = [harness.start(ticket) for ticket in tickets[:4]]
     assert (replica.active, replica.queued) == (4, 1)
-    house.beat(slots_active=4, queue_depth=1)
+    harness.beat(slots_active=4, queue_depth=1)
     assert (replica.active, replica.queued) == (4, 1)
     boxes[0].fail(ServiceError("cancelled", "x"))
-    house.admission.release(tickets[0])
+    harness.admission.release(tickets[0])
     assert (replica.active, replica.queued) == (3, 1)
 
 
 async def test_counters_never_fall_over_a_restart():
-    house = House(4)
-    replica = house.replicas[0]
+    harness = Harness(4)
+    replica = harness.replicas[0]
     counters = worker_pb2.Counters(decode_tokens=10, failed=1)
     replica.on_heartbeat(worker_pb2.Heartbeat(instance="a", counters=counters))
     counters.decode_tokens = 12

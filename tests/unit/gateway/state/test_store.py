@@ -11,10 +11,10 @@ from redis.asyncio import Redis
 
 from gateway.state.memory import MemoryStore
 from gateway.state.redis_store import RedisStore
-from gateway.state.store import Limits
+from gateway.state.store import StoreLimits
 from shared.errors import ServiceError
 
-MANY = Limits(max_entries=1000, max_bytes=1 << 20, ttl_s=3600)
+MANY = StoreLimits(max_entries=1000, max_bytes=1 << 20, ttl_s=3600)
 _NAMES = itertools.count()
 
 
@@ -117,7 +117,7 @@ async def test_a_deleted_value_is_gone_and_is_deleted_once(kept):
 
 
 async def test_entries_beyond_the_bound_push_out_the_longest_unused(kept):
-    store = kept.make(Limits(3, 1 << 20, 3600))
+    store = kept.make(StoreLimits(3, 1 << 20, 3600))
     for name in "abc":
         await store.put(name, b"x")
     await store.get("a")
@@ -127,7 +127,7 @@ async def test_entries_beyond_the_bound_push_out_the_longest_unused(kept):
 
 
 async def test_bytes_beyond_the_bound_push_out_the_longest_unused(kept):
-    store = kept.make(Limits(1000, 100, 3600))
+    store = kept.make(StoreLimits(1000, 100, 3600))
     for name in "abcd":
         await store.put(name, b"x" * 25)
     await store.put("e", b"x" * 26)
@@ -140,7 +140,7 @@ async def test_bytes_beyond_the_bound_push_out_the_longest_unused(kept):
 
 
 async def test_a_growing_value_pushes_out_others_and_never_itself(kept):
-    store = kept.make(Limits(1000, 100, 3600))
+    store = kept.make(StoreLimits(1000, 100, 3600))
     await store.put("grows", b"x" * 40)
     await store.put("other", b"x" * 40)
     assert await store.append("grows", b"x" * 60)
@@ -151,14 +151,14 @@ async def test_a_growing_value_pushes_out_others_and_never_itself(kept):
 
 
 async def test_a_value_larger_than_the_store_is_not_kept_and_harms_nothing(kept):
-    store = kept.make(Limits(1000, 100, 3600))
+    store = kept.make(StoreLimits(1000, 100, 3600))
     await store.put("a", b"old")
     assert not await store.put("a", b"x" * 101)
     assert await store.get("a") == b"old"
 
 
 async def test_unused_values_go_with_age_and_using_one_keeps_it(kept):
-    store = kept.make(Limits(1000, 1 << 20, 100))
+    store = kept.make(StoreLimits(1000, 1 << 20, 100))
     for name in "abc":
         await store.put(name, b"x")
     await kept.let_pass(60)
@@ -173,7 +173,7 @@ async def test_unused_values_go_with_age_and_using_one_keeps_it(kept):
 
 
 async def test_what_age_has_taken_leaves_its_room(kept):
-    store = kept.make(Limits(2, 100, 100))
+    store = kept.make(StoreLimits(2, 100, 100))
     await store.put("a", b"x" * 50)
     await kept.let_pass(99)
     await store.put("b", b"x" * 50)
@@ -183,7 +183,7 @@ async def test_what_age_has_taken_leaves_its_room(kept):
 
 
 async def test_without_an_age_limit_nothing_goes_for_its_age(kept):
-    store = kept.make(Limits(1000, 1 << 20, 0))
+    store = kept.make(StoreLimits(1000, 1 << 20, 0))
     await store.put("a", b"x")
     await kept.let_pass(10**6)
     assert await store.get("a") == b"x"

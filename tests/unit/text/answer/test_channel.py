@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workers.text.answer.channel import TAGS, ChannelSplitter
-from workers.text.answer.reasoning import Answer, Thought
+from workers.text.answer.reasoning import AnswerText, ReasoningText
 
 START = "<|start|>assistant"
 THOUGHT = "<|channel|>analysis<|message|>Hm, <b>.<|end|>"
@@ -42,7 +42,7 @@ def split(parts):
     splitter = ChannelSplitter()
     found = [part for text in parts for part in splitter.feed(text)]
     found += splitter.finish()
-    kinds = (Thought, Answer)
+    kinds = (ReasoningText, AnswerText)
     return tuple("".join(p.text for p in found if isinstance(p, kind)) for kind in kinds)
 
 

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from shared.pb import text_pb2 as pb
 from workers.text.answer.reasoning import (
-    Answer,
+    AnswerText,
+    ReasoningText,
     Tags,
     TagSplitter,
-    Thought,
     ends_thinking,
     find_tags,
 )
-from workers.text.prompt.conversation import Habits, rendered_messages, rendered_tools
+from workers.text.prompt.conversation import TemplateQuirks, rendered_messages, rendered_tools
 
 TAGS = Tags("<think>", "</think>")
 
@@ -28,7 +28,8 @@ def split(text, cuts=(), *, thinking=False):
     parts = [p for a, b in itertools.pairwise(edges) for p in splitter.feed(text[a:b])]
     parts += splitter.finish()
     return tuple(
-        "".join(part.text for part in parts if isinstance(part, kind)) for kind in (Thought, Answer)
+        "".join(part.text for part in parts if isinstance(part, kind))
+        for kind in (ReasoningText, AnswerText)
     )
 
 
@@ -99,7 +100,7 @@ CHAT = pb.ChatPrompt(
 
 
 def test_only_thoughts_since_the_last_user_turn_stay():
-    _, old, _, new, _ = rendered_messages(CHAT, TAGS, Habits(), keeps_thoughts=False)
+    _, old, _, new, _ = rendered_messages(CHAT, TAGS, TemplateQuirks(), keeps_thoughts=False)
     assert old == {"role": "assistant", "content": "first"}
     assert new["content"] == "<think>new</think>second"
     assert new["reasoning_content"] == "newer"
@@ -109,13 +110,13 @@ def test_a_result_sent_as_a_users_turn_keeps_the_thoughts_before_it():
     turn = say("user", "<tool_response>\n5\n</tool_response>")
     messages = [say("user", "one"), say("assistant", "a", reasoning="why"), turn]
     _, step, _ = rendered_messages(
-        pb.ChatPrompt(messages=messages), TAGS, Habits(), keeps_thoughts=False
+        pb.ChatPrompt(messages=messages), TAGS, TemplateQuirks(), keeps_thoughts=False
     )
     assert step["reasoning_content"] == "why"
 
 
 def test_all_thoughts_stay_when_asked_for():
-    _, old, *_ = rendered_messages(CHAT, TAGS, Habits(), keeps_thoughts=True)
+    _, old, *_ = rendered_messages(CHAT, TAGS, TemplateQuirks(), keeps_thoughts=True)
     assert old["content"].startswith("<think>old")
     assert old["reasoning_content"] == "older"
 
@@ -131,7 +132,7 @@ def tools_prompt(*messages, mode, name=""):
 )
 def test_a_forced_choice_is_said_where_the_model_looks_first(roles, place):
     chat = tools_prompt(*(say(role, "x") for role in roles), mode=pb.ToolChoice.MODE_REQUIRED)
-    messages = rendered_messages(chat, None, Habits(), keeps_thoughts=False)
+    messages = rendered_messages(chat, None, TemplateQuirks(), keeps_thoughts=False)
     assert "You must call one or more of the available functions" in messages[place]["content"]
     assert sum("must call" in message["content"] for message in messages) == 1
     assert "must call" not in str(chat)
@@ -139,19 +140,19 @@ def test_a_forced_choice_is_said_where_the_model_looks_first(roles, place):
 
 def test_a_named_choice_shows_its_function_alone():
     chat = tools_prompt(say("user", "x"), mode=pb.ToolChoice.MODE_NAMED, name="g")
-    assert [tool["function"]["name"] for tool in rendered_tools(chat, Habits())] == ["g"]
-    content = rendered_messages(chat, None, Habits(), keeps_thoughts=False)[0]["content"]
+    assert [tool["function"]["name"] for tool in rendered_tools(chat, TemplateQuirks())] == ["g"]
+    content = rendered_messages(chat, None, TemplateQuirks(), keeps_thoughts=False)[0]["content"]
     assert content.endswith("You must call the 'g' function.")
 
 
 def test_choice_none_shows_no_tools():
     chat = tools_prompt(say("user", "x"), mode=pb.ToolChoice.MODE_NONE)
-    assert rendered_tools(chat, Habits()) == []
+    assert rendered_tools(chat, TemplateQuirks()) == []
 
 
 def test_argument_texts_become_mappings():
     call = pb.ToolCall(id="c", name="f", arguments='{"a": [1]}')
     broken = pb.ToolCall(id="d", name="f", arguments="{")
     chat = pb.ChatPrompt(messages=[pb.Message(role="assistant", tool_calls=[call, broken])])
-    calls = rendered_messages(chat, None, Habits(), keeps_thoughts=False)[0]["tool_calls"]
+    calls = rendered_messages(chat, None, TemplateQuirks(), keeps_thoughts=False)[0]["tool_calls"]
     assert [c["function"]["arguments"] for c in calls] == [{"a": [1]}, "{"]

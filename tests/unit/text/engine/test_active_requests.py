@@ -7,7 +7,7 @@ import pytest
 from shared.pb import worker_pb2
 from tests.unit.text import tiny_tokenizer
 from tests.unit.text.request import make_sequence
-from workers.text.engine.active_requests import Roster
+from workers.text.engine.active_requests import ActiveRequests
 from workers.text.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary(tiny_tokenizer.byte_level(), 259)
@@ -20,7 +20,7 @@ def counters():
 
 @pytest.fixture
 def roster(counters):
-    return Roster(counters)
+    return ActiveRequests(counters)
 
 
 @pytest.fixture

@@ -19,7 +19,13 @@ from shared.pb import text_pb2 as pb
 from tests.checkpoint import ROOT
 from tests.unit.text import tiny_tokenizer
 from workers.text.answer.channel import ChannelSplitter
-from workers.text.answer.reasoning import Answer, NoSplitter, TagSplitter, Thought, ends_thinking
+from workers.text.answer.reasoning import (
+    AnswerText,
+    NoSplitter,
+    ReasoningText,
+    TagSplitter,
+    ends_thinking,
+)
 from workers.text.prompt.prompter import Prompter
 from workers.text.toolcalls.call_stream import CallStream
 from workers.text.toolcalls.detection import detect
@@ -136,8 +142,8 @@ def read(name, prompt, text):
         splitter = TagSplitter(prompter.tags, thinking=thinking)
     stream = CallStream(form, {"get_weather": PARAMETERS, "get_time": PARAMETERS}, "x")
     parts = [part for letter in text for part in splitter.feed(letter)] + splitter.finish()
-    events = [e for part in parts if isinstance(part, Answer) for e in stream.feed(part.text)]
-    thoughts = "".join(part.text for part in parts if isinstance(part, Thought))
+    events = [e for part in parts if isinstance(part, AnswerText) for e in stream.feed(part.text)]
+    thoughts = "".join(part.text for part in parts if isinstance(part, ReasoningText))
     return thoughts, fold([*events, *stream.finish()])
 
 

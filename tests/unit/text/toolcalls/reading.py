@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from workers.text.toolcalls.format import Arguments, Call, End, Start, Text
+from workers.text.toolcalls.format import Arguments, End, ParsedCall, Start, Text
 from workers.text.toolcalls.stream import join
 
 
@@ -43,11 +43,11 @@ def calls(pieces):
     for piece in pieces:
         if isinstance(piece, Start):
             assert not is_open
-            found.append(Call(piece.name, ""))
+            found.append(ParsedCall(piece.name, ""))
             is_open = True
         elif isinstance(piece, Arguments):
             assert is_open
-            found[-1] = Call(found[-1].name, found[-1].arguments + piece.text)
+            found[-1] = ParsedCall(found[-1].name, found[-1].arguments + piece.text)
         elif isinstance(piece, End):
             assert is_open
             is_open = False

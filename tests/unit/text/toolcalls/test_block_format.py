@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.text.toolcalls.reading import calls, content, cut, read, watch
 from workers.text.toolcalls.detection import detect, find
-from workers.text.toolcalls.format import Call
+from workers.text.toolcalls.format import ParsedCall
 
 WEATHER = {
     "type": "object",
@@ -26,9 +26,9 @@ WEATHER = {
     "$defs": {"Units": {"enum": ["celsius", "kelvin"]}},
 }
 TOOLS = {"get_weather": WEATHER, "stop": {"type": "object", "properties": {}}}
-PARIS = Call("get_weather", '{"city": "Paris"}')
-PARIS_DAYS = Call("get_weather", '{"city": "Paris", "days": 2}')
-STOP = Call("stop", "{}")
+PARIS = ParsedCall("get_weather", '{"city": "Paris"}')
+PARIS_DAYS = ParsedCall("get_weather", '{"city": "Paris", "days": 2}')
+STOP = ParsedCall("stop", "{}")
 M3 = "]<]minimax[>["
 
 # Format, answer, calls, content.
@@ -50,7 +50,7 @@ GOOD = [
             '<|tool_call_argument_begin|> {"b":1.50 , "a":[]} <|tool_call_end|>\n'
             "<|tool_call_section_end|>Done"
         ),
-        [Call("mcp.get", '{"b":1.50 , "a":[]}')],
+        [ParsedCall("mcp.get", '{"b":1.50 , "a":[]}')],
         "Done",
     ),
     (  # cut behind a complete call
@@ -89,7 +89,7 @@ GOOD = [
             '<function=stop>{"why": "</function><function=x>{}"}</function>'
             "<function=stop>{}</function>"
         ),
-        [Call("stop", '{"why": "</function><function=x>{}"}'), STOP],
+        [ParsedCall("stop", '{"why": "</function><function=x>{}"}'), STOP],
         "",
     ),
     (
@@ -222,7 +222,7 @@ GOOD = [
             "<invoke name='get_weather'><parameter name='city'>\n a </invoke> 'b' </parameter>"
             "</invoke>."
         ),
-        [Call("get_weather", '{"city": "\\n a </invoke> \'b\' "}')],
+        [ParsedCall("get_weather", '{"city": "\\n a </invoke> \'b\' "}')],
         ".",
     ),
     (
@@ -244,7 +244,7 @@ GOOD = [
             f"{M3}<units>null{M3}</units>{M3}</invoke>{M3}</tool_call>"
         ),
         [
-            Call(
+            ParsedCall(
                 "get_weather",
                 '{"tags": ["1", "a <b>"], "place": {"zip": "018956", "floor": 3}, "units": null}',
             )
@@ -273,7 +273,7 @@ GOOD = [
             "<longcat_tool_call>get_weather\n<longcat_arg_key>city</longcat_arg_key>\n"
             "<longcat_arg_value></longcat_tool_call> 007</longcat_arg_value>\n</longcat_tool_call>"
         ),
-        [Call("get_weather", '{"city": "</longcat_tool_call> 007"}')],
+        [ParsedCall("get_weather", '{"city": "</longcat_tool_call> 007"}')],
         "",
     ),
     (
@@ -292,7 +292,7 @@ GOOD = [
             'tags:[<|"|>}<tool_call|>"<|"|>,7],units:null,extra:[1,{a:true}]}<tool_call|>'
         ),
         [
-            Call(
+            ParsedCall(
                 "get_weather",
                 '{"place": {"zip": "00123", "floor": 3}, "tags": ["}<tool_call|>\\"", "7"], '
                 '"units": null, "extra": [1, {"a": true}]}',
@@ -306,7 +306,7 @@ GOOD = [
             "<start_function_call>call:get_weather{city:<escape>Paris, {1}<escape>,days:<escape>2"
             "<escape>}<end_function_call><start_function_call>call:stop{}<end_function_call>"
         ),
-        [Call("get_weather", '{"city": "Paris, {1}", "days": 2}'), STOP],
+        [ParsedCall("get_weather", '{"city": "Paris, {1}", "days": 2}'), STOP],
         "",
     ),
     (
@@ -333,13 +333,13 @@ GOOD = [
             "<|tool_call_start|>[a.b(x=-1.5e3, y=[True, None, {'k': \"\\d\\u00e9\\n\"},], "
             "z=false, )]<|tool_call_end|>"
         ),
-        [Call("a.b", '{"x": -1.5e3, "y": [true, null, {"k": "\\\\dé\\n"}], "z": false}')],
+        [ParsedCall("a.b", '{"x": -1.5e3, "y": [true, null, {"k": "\\\\dé\\n"}], "z": false}')],
         "",
     ),
     (
         "pythonic",
         "<|tool_call_start|>get_weather(city=75001, days=2)<|tool_call_end|>",
-        [Call("get_weather", '{"city": "75001", "days": 2}')],
+        [ParsedCall("get_weather", '{"city": "75001", "days": 2}')],
         "",
     ),
     (  # LFM2's template escapes no quote: the string looks as if it did not end

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.text.toolcalls.reading import content, parse_at_every_cut, read, watch
-from workers.text.toolcalls.format import Arguments, Call, End, Start, Text
+from workers.text.toolcalls.format import Arguments, End, ParsedCall, Start, Text
 from workers.text.toolcalls.formats.hermes import FORMAT
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
@@ -167,8 +167,8 @@ def test_the_pieces_of_an_answer_are_in_its_order():
     pieces = read(FORMAT, [f"a{block(CALL_F)}b{block(CALL_G)}c"], {})
     assert pieces == [
         Text("a"),
-        *Call("f", "{}").pieces(),
+        *ParsedCall("f", "{}").pieces(),
         Text("b"),
-        *Call("g", "{}").pieces(),
+        *ParsedCall("g", "{}").pieces(),
         Text("c"),
     ]

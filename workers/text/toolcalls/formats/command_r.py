@@ -26,7 +26,7 @@ from workers.text.toolcalls.block import (
     read_name,
     read_one,
 )
-from workers.text.toolcalls.format import Call, Format
+from workers.text.toolcalls.format import Format, ParsedCall
 from workers.text.toolcalls.json_call import calls_of
 from workers.text.toolcalls.reader.source import Reading
 
@@ -49,7 +49,7 @@ class CommandRParser(BlockParser):
             yield from self._read_block(_ACTION)
         yield from super()._read()
 
-    def _read_calls(self) -> Reading[Sequence[Call] | None]:
+    def _read_calls(self) -> Reading[Sequence[ParsedCall] | None]:
         if self.opening == _OPENING:
             return (yield from self._read_list())
         if (yield from read_one(self._source, _FENCE)):
@@ -61,18 +61,18 @@ class CommandRParser(BlockParser):
             return (yield from self._read_list())
         return (yield from self._read_lines())
 
-    def _read_list(self) -> Reading[Sequence[Call] | None]:
+    def _read_list(self) -> Reading[Sequence[ParsedCall] | None]:
         text = yield from read_json(self._source)
         return None if text is None else calls_of(text, "tool_name", "parameters")
 
-    def _read_lines(self) -> Reading[Sequence[Call] | None]:
+    def _read_lines(self) -> Reading[Sequence[ParsedCall] | None]:
         """Read a name, and the arguments below it."""
         name = yield from read_name(self._source)
         yield from self._source.skip_space()
         if not name or not (yield from read_one(self._source, _INPUT)):
             return None
         arguments = yield from read_arguments(self._source)
-        return None if arguments is None else [Call(name, arguments)]
+        return None if arguments is None else [ParsedCall(name, arguments)]
 
 
 def _detect(template: str) -> bool:

@@ -20,7 +20,7 @@ from workers.text.toolcalls.block import (
     read_name,
     read_one,
 )
-from workers.text.toolcalls.format import Call, Format
+from workers.text.toolcalls.format import Format, ParsedCall
 from workers.text.toolcalls.formats import hermes
 from workers.text.toolcalls.json_call import calls_of
 from workers.text.toolcalls.reader.source import Reading
@@ -40,7 +40,7 @@ class DeepseekParser(BlockParser):
     def __init__(self) -> None:
         super().__init__({_OPENING: (_CLOSING,), _HERMES_OPENING: (_HERMES_CLOSING,)}, many=True)
 
-    def _read_calls(self) -> Reading[Sequence[Call] | None]:
+    def _read_calls(self) -> Reading[Sequence[ParsedCall] | None]:
         if (yield from self._source.peek()) in ("{", "["):
             text = yield from read_json(self._source)
             return None if text is None else calls_of(text, "name", "arguments")
@@ -58,7 +58,7 @@ class DeepseekParser(BlockParser):
             return None
         if end and not (yield from read_one(self._source, _END_CALL)):
             return None
-        return [Call(name, arguments)]
+        return [ParsedCall(name, arguments)]
 
     def _read_fenced(self) -> Reading[str | None]:
         """Read arguments, in a fence or not."""

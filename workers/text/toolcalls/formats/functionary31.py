@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from workers.text.toolcalls.block import BlockParser, read_arguments, read_name, read_one
-from workers.text.toolcalls.format import Call, Format
+from workers.text.toolcalls.format import Format, ParsedCall
 from workers.text.toolcalls.reader.source import Reading
 
 _OPENING = "<function="
@@ -24,12 +24,12 @@ class Functionary31Parser(BlockParser):
     def __init__(self) -> None:
         super().__init__({_OPENING: (_CLOSING,)})
 
-    def _read_calls(self) -> Reading[Sequence[Call] | None]:
+    def _read_calls(self) -> Reading[Sequence[ParsedCall] | None]:
         name = yield from read_name(self._source)
         if not name or not (yield from read_one(self._source, ">")):
             return None
         arguments = yield from read_arguments(self._source)
-        return None if arguments is None else [Call(name, arguments)]
+        return None if arguments is None else [ParsedCall(name, arguments)]
 
 
 def _detect(template: str) -> bool:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 
 from workers.text.toolcalls.block import read_arguments, read_one
-from workers.text.toolcalls.format import Call, Format, Tools
+from workers.text.toolcalls.format import Format, ParsedCall, Tools
 from workers.text.toolcalls.reader.source import Reading
 from workers.text.toolcalls.stream import StreamParser
 
@@ -52,7 +52,7 @@ class Functionary32Parser(StreamParser):
             arguments = yield from read_arguments(self._source)
             if arguments is not None:
                 self._source.forget()
-                self._out.call(Call(name, arguments))
+                self._out.call(ParsedCall(name, arguments))
                 return
         self._out.text(self._source.release())
 

@@ -16,7 +16,7 @@ import re
 from collections.abc import Sequence
 
 from workers.text.toolcalls.block import BlockParser, read_json, read_one
-from workers.text.toolcalls.format import Call, Format
+from workers.text.toolcalls.format import Format, ParsedCall
 from workers.text.toolcalls.json_call import calls_of
 from workers.text.toolcalls.reader.source import Reading
 
@@ -33,7 +33,7 @@ class GraniteParser(BlockParser):
     def __init__(self) -> None:
         super().__init__({_RESPONSE: (_END_RESPONSE,), _CALL: (_END_CALL,), _TOKEN: ()}, many=True)
 
-    def _read_calls(self) -> Reading[Sequence[Call] | None]:
+    def _read_calls(self) -> Reading[Sequence[ParsedCall] | None]:
         element = self.opening if self.opening != _RESPONSE else ""
         if not element and not (yield from read_one(self._source, _CALL)):
             return None

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 
 from workers.text.toolcalls.block import read_arguments, read_one
-from workers.text.toolcalls.format import Call, Format
+from workers.text.toolcalls.format import Format, ParsedCall
 from workers.text.toolcalls.reader.source import Reading
 from workers.text.toolcalls.stream import StreamParser
 
@@ -86,7 +86,7 @@ class HarmonyParser(StreamParser):
             self._out.text(self._source.release())
             return
         self._source.forget()
-        self._out.call(Call(name, arguments))
+        self._out.call(ParsedCall(name, arguments))
 
     def _read_end(self) -> Reading[bool]:
         """Read the end of a message; return whether it is there, or nothing else is."""

@@ -14,7 +14,7 @@ import re
 from collections.abc import Sequence
 
 from workers.text.toolcalls.block import BlockParser, read_arguments, read_name, read_one
-from workers.text.toolcalls.format import Call, Format
+from workers.text.toolcalls.format import Format, ParsedCall
 from workers.text.toolcalls.reader.source import Reading
 
 _OPENINGS = ("<|tool_calls_section_begin|>", "<|tool_call_section_begin|>")
@@ -31,7 +31,7 @@ class KimiK2Parser(BlockParser):
     def __init__(self) -> None:
         super().__init__(dict.fromkeys(_OPENINGS, _CLOSINGS), many=True)
 
-    def _read_calls(self) -> Reading[Sequence[Call] | None]:
+    def _read_calls(self) -> Reading[Sequence[ParsedCall] | None]:
         if not (yield from read_one(self._source, _CALL)):
             return None
         yield from self._source.skip_space()
@@ -46,7 +46,7 @@ class KimiK2Parser(BlockParser):
         end = yield from self._source.skip_space()
         if end and not (yield from read_one(self._source, _END_CALL)):
             return None
-        return [Call(name, arguments)]
+        return [ParsedCall(name, arguments)]
 
 
 def _detect(template: str) -> bool:

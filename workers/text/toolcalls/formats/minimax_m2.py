@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 from workers.text.toolcalls.block import BlockParser, read_one, read_up_to
 from workers.text.toolcalls.conversion import convert_all
-from workers.text.toolcalls.format import Call, Format, Tools
+from workers.text.toolcalls.format import Format, ParsedCall, Tools
 from workers.text.toolcalls.reader.source import Reading
 
 _OPENING = "<minimax:tool_call>"
@@ -39,7 +39,7 @@ class MinimaxM2Parser(BlockParser):
         super().__init__({_OPENING: (_CLOSING,), _INVOKE: ()}, many=True)
         self._tools = tools
 
-    def _read_calls(self) -> Reading[Sequence[Call] | None]:
+    def _read_calls(self) -> Reading[Sequence[ParsedCall] | None]:
         if self.opening != _INVOKE and not (yield from read_one(self._source, _INVOKE)):
             return None
         name = yield from self._read_attribute()
@@ -49,7 +49,7 @@ class MinimaxM2Parser(BlockParser):
         while True:
             yield from self._source.skip_space()
             if (yield from read_one(self._source, _END_INVOKE)):
-                return [Call(name, convert_all(pairs, self._tools.get(name, {})))]
+                return [ParsedCall(name, convert_all(pairs, self._tools.get(name, {})))]
             pair = yield from self._read_parameter()
             if pair is None:
                 return None

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from workers.text.toolcalls.block import BlockParser, read_one, read_up_to
 from workers.text.toolcalls.conversion import convert_value
-from workers.text.toolcalls.format import Call, Format, Tools
+from workers.text.toolcalls.format import Format, ParsedCall, Tools
 from workers.text.toolcalls.reader.literal import MAX_DEPTH, array_of, object_of
 from workers.text.toolcalls.reader.source import Reading
 from workers.text.toolcalls.schema import Schema
@@ -41,7 +41,7 @@ class MinimaxM3Parser(BlockParser):
         super().__init__({_OPENING: (_CLOSING,)}, many=True)
         self._tools = tools
 
-    def _read_calls(self) -> Reading[Sequence[Call] | None]:
+    def _read_calls(self) -> Reading[Sequence[ParsedCall] | None]:
         if not (yield from read_one(self._source, _INVOKE)):
             return None
         name = (yield from self._source.read_run(_NAME)).strip().strip("\"'")
@@ -50,7 +50,7 @@ class MinimaxM3Parser(BlockParser):
         body = yield from read_up_to(self._source, _END_INVOKE)
         parameters = self._tools.get(name, {})
         arguments = None if body is None else _read_body(body, Schema(parameters, parameters))
-        return None if arguments is None else [Call(name, arguments)]
+        return None if arguments is None else [ParsedCall(name, arguments)]
 
 
 @dataclass

@@ -15,7 +15,7 @@ import re
 from collections.abc import Sequence
 
 from workers.text.toolcalls import json_call
-from workers.text.toolcalls.format import Call, Format, Tools, to_json
+from workers.text.toolcalls.format import Format, ParsedCall, Tools, to_json
 from workers.text.toolcalls.quoted_block import QuotedBlockParser
 from workers.text.toolcalls.reader.literal import MalformedError, Reader, object_of
 from workers.text.toolcalls.schema import Schema
@@ -33,7 +33,7 @@ class PythonicParser(QuotedBlockParser):
         super().__init__(_OPENING, _CLOSING, ('"', "'"), escapes=True)
         self._tools = tools
 
-    def _calls_of(self, body: str) -> Sequence[Call] | None:
+    def _calls_of(self, body: str) -> Sequence[ParsedCall] | None:
         reader = _CallReader(body, self._tools)
         try:
             calls = reader.calls()
@@ -49,20 +49,22 @@ class _CallReader(Reader):
         super().__init__(text)
         self._tools = tools
 
-    def calls(self) -> list[Call]:
+    def calls(self) -> list[ParsedCall]:
         """Read a list of calls, or one without the brackets."""
         self.skip()
         if self.text.startswith("[", self.place):
             return self.items("[", "]", self._call)
         return [self._call()]
 
-    def _call(self) -> Call:
+    def _call(self) -> ParsedCall:
         self.skip()
         name = self.match(_NAME) or self.fail()
         parameters = self._tools.get(name, {})
         schema = Schema(parameters, parameters)
         self.skip()
-        return Call(name, object_of(dict(self.items("(", ")", lambda: self._argument(schema)))))
+        return ParsedCall(
+            name, object_of(dict(self.items("(", ")", lambda: self._argument(schema))))
+        )
 
     def _argument(self, schema: Schema) -> tuple[str, str]:
         self.skip()

@@ -14,7 +14,7 @@ from shared.lifecycle import LOADING_BEAT
 
 
 @dataclasses.dataclass(frozen=True)
-class Limits:
+class SupervisionLimits:
     """How long what may take, in seconds."""
 
     step_timeout_s: float = 120.0
@@ -31,7 +31,7 @@ class Limits:
 class BackOff:
     """The pause before each restart: doubles, and starts over after a long healthy run."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: SupervisionLimits) -> None:
         self._limits = limits
         self._next_s = limits.first_delay_s
 
@@ -44,14 +44,16 @@ class BackOff:
         return pause_s
 
 
-class Pulse:
+class ChildHealth:
     """What the child's beats say.
 
     Args:
         clock: monotonic seconds.
     """
 
-    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, limits: SupervisionLimits, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._limits = limits
         self._clock = clock
         self._heard_s = self._looked_s = clock()
