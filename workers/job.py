@@ -12,12 +12,9 @@ from typing import Any, Generic, TypeVar
 
 from shared.errors import ServiceError
 from shared.pb import common_pb2 as common
+from shared.priority import effective_class
 
 T = TypeVar("T")
-
-# A call that has not been served for this long is ordered as one class higher, so that low never
-# starves: the gateway's rule for text.
-_AGING_S = 30.0
 
 
 class Job(Generic[T]):
@@ -52,8 +49,7 @@ class Job(Generic[T]):
 
     def rank(self, now_s: float) -> tuple[int, int]:
         """Return its place in the order of service; smaller goes first."""
-        promotions = int((now_s - self._served_s) / _AGING_S)
-        return (max(self.priority - promotions, common.PRIORITY_HIGH), self.arrival_ns)
+        return (effective_class(self.priority, now_s - self._served_s), self.arrival_ns)
 
     def serve(self) -> None:
         """Note that the model does something for it now. On the lane's thread."""

@@ -13,12 +13,10 @@ from typing import Final
 
 from gateway.fleet.replica import Replica, Ticket
 from shared.errors import ServiceError, busy
-from shared.pb import common_pb2 as common
+from shared.priority import effective_class
 
 # Requests a worker holds beyond its slots, so that a freed slot never waits for the gateway.
 _BACKLOG: Final = 2
-# A request that has waited this long is ordered as one class higher, so that low never starves.
-_AGING_S: Final = 30.0
 
 
 class Admission:
@@ -121,8 +119,7 @@ class Admission:
 
     def _class(self, ticket: Ticket, now_s: float) -> int:
         """Return the priority that waiting has given; a smaller number is a higher class."""
-        promotions = int((now_s - ticket.since_s) / _AGING_S)
-        return max(ticket.priority - promotions, common.PRIORITY_HIGH)
+        return effective_class(ticket.priority, now_s - ticket.since_s)
 
     def _room_for(self, ticket: Ticket, priority: int) -> Replica | None:
         """Return the least loaded replica that may take a request now."""

@@ -34,6 +34,7 @@ from gateway.generation.fold import Completion
 from gateway.http.body import decode
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
+from shared.tool_choice import is_forced
 
 ID_PREFIX: Final = "msg_"
 KNOWN: Final = frozenset(wire.MessagesBody.__struct_fields__) | wire.IGNORED.keys()
@@ -41,7 +42,6 @@ KNOWN: Final = frozenset(wire.MessagesBody.__struct_fields__) | wire.IGNORED.key
 error = errors.error
 
 _BODY: Final = msgspec.json.Decoder(wire.MessagesBody)
-_FORCED: Final = (pb.ToolChoice.MODE_REQUIRED, pb.ToolChoice.MODE_NAMED)
 _INT32_MAX: Final = 2**31 - 1
 
 
@@ -69,7 +69,7 @@ def parse(body: bytes, stamp: Stamp) -> answer.ParsedMessage:
         cache=pb.CachePolicy(enabled=fields.cache_prompt, session_key=_user_id(fields.metadata)),
         arrival_ns=stamp.arrival_ns,
     )
-    if request.HasField("grammar") and request.chat.tool_choice.mode in _FORCED:
+    if request.HasField("grammar") and is_forced(request.chat.tool_choice):
         raise invalid("tool_choice", "can't be forced together with a structured output")
     return answer.ParsedMessage(
         request=request,

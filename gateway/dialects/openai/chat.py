@@ -28,6 +28,7 @@ from gateway.generation.fold import Block, Completion
 from gateway.http.body import decode
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
+from shared.tool_choice import is_forced
 
 ID_PREFIX: Final = "chatcmpl-"
 KNOWN: Final = frozenset(wire.ChatBody.__struct_fields__) | wire.IGNORED.keys()
@@ -35,7 +36,6 @@ KNOWN: Final = frozenset(wire.ChatBody.__struct_fields__) | wire.IGNORED.keys()
 error = errors.error
 
 _BODY: Final = msgspec.json.Decoder(wire.ChatBody)
-_FORCED: Final = (pb.ToolChoice.MODE_REQUIRED, pb.ToolChoice.MODE_NAMED)
 
 
 def parse(body: bytes, stamp: Stamp) -> Parsed:
@@ -59,7 +59,7 @@ def parse(body: bytes, stamp: Stamp) -> Parsed:
         cache=parse_cache(fields),
         arrival_ns=stamp.arrival_ns,
     )
-    if request.HasField("grammar") and request.chat.tool_choice.mode in _FORCED:
+    if request.HasField("grammar") and is_forced(request.chat.tool_choice):
         raise invalid("tool_choice", "can't be forced together with a structured output")
     return Parsed(
         request=request,

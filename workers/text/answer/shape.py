@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 from shared.settings import TextSettings
+from shared.tool_choice import is_forced
 from workers.text.answer import channel
 from workers.text.answer.exactness import InexactError
 from workers.text.answer.forcing import force
@@ -38,7 +39,6 @@ log = logging.getLogger(__name__)
 
 # A template opens a block of thoughts in its very last line.
 _TAIL_TOKENS = 64
-_FORCED = (pb.ToolChoice.MODE_REQUIRED, pb.ToolChoice.MODE_NAMED)
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class AnswerMaker:
         """
         splitter = self._splitter(request.chat, prompt)
         calls = self._calls(request)
-        must_call = calls is not None and request.chat.tool_choice.mode in _FORCED
+        must_call = calls is not None and is_forced(request.chat.tool_choice)
         matcher = self._matcher(request, must_call=must_call)
         budget = self._budget(request, max_tokens)
         vocabulary = self._model.vocabulary

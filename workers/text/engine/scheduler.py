@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from shared.pb import common_pb2
+from shared.priority import effective_class
 from workers.text.cache.footprint import GROWTH_TOKENS, Footprint
 from workers.text.engine.sequence import Sequence
 
-# A sequence that has waited this long counts as one class higher; low never starves.
-AGING_S = 30.0
 # Prompt tokens are cheap while nobody decodes; while somebody does, a chunk may take this many
 # times what a decode step takes, so that running streams pause for no more than that.
 _STALL_STEPS = 1.25
@@ -99,8 +98,8 @@ class Scheduler:
     def _turn(self, sequence: Sequence) -> tuple[int, int]:
         """Return class and arrival; only waiting raises the class, holding a slot does not."""
         until_s = self._clock() if sequence.slot_s is None else sequence.slot_s
-        risen = int((until_s - sequence.queued_s - sequence.ran_s) / AGING_S)
-        return max(common_pb2.PRIORITY_HIGH, sequence.priority - risen), sequence.request.arrival_ns
+        waited_s = until_s - sequence.queued_s - sequence.ran_s
+        return effective_class(sequence.priority, waited_s), sequence.request.arrival_ns
 
     def admit(self, decoding: list[Sequence]) -> list[Sequence]:
         """Move waiting sequences into free slots and return them, in order."""

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.pb import text_pb2 as pb
+from shared.tool_choice import is_forced
 from workers.text.answer.reasoning import Tags
 
-_FORCED = (pb.ToolChoice.MODE_REQUIRED, pb.ToolChoice.MODE_NAMED)
 # What the templates of Llama 3, GPT-OSS and Mistral say where they do what `TemplateQuirks` names.
 _FIRST_CALL = re.compile(r"tool_calls(\[0\]| *\| *first)")
 _EACH_CALL = re.compile(r"\bin [\w.\[\]'\"]*tool_calls\b")
@@ -91,7 +91,7 @@ def rendered_messages(
         for index, message in enumerate(chat.messages)
     ]
     _name_results(messages)
-    if chat.tools and chat.tool_choice.mode in _FORCED:
+    if chat.tools and is_forced(chat.tool_choice):
         _instruct(messages, chat.tool_choice)
     return list(_adapt(messages, habits))
 

@@ -37,6 +37,7 @@ from gateway.dialects.unserved import refuse_unserved
 from gateway.http import body
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
+from shared.tool_choice import is_forced
 
 _MAX_METADATA: Final = 16
 _MAX_NAME_CHARACTERS: Final = 512
@@ -46,7 +47,6 @@ _MAX_THRESHOLD: Final = 100_000_000
 _WANTS_LOGPROBS: Final = "message.output_text.logprobs"
 _WANTS_CARRIED: Final = "reasoning.encrypted_content"
 _NO_THOUGHTS: Final = frozenset(("none", "off", "disabled", "false", "0"))
-_FORCED: Final = (pb.ToolChoice.MODE_REQUIRED, pb.ToolChoice.MODE_NAMED)
 
 _BODY: Final = msgspec.json.Decoder(wire.ResponseBody)
 _ANY: Final = msgspec.json.Decoder(Any)
@@ -155,7 +155,7 @@ def make(fields: wire.ResponseBody, items: list[msgspec.Raw], stamp: Stamp) -> P
         cache=parse_cache(fields),
         arrival_ns=stamp.arrival_ns,
     )
-    if request.HasField("grammar") and chat.tool_choice.mode in _FORCED:
+    if request.HasField("grammar") and is_forced(chat.tool_choice):
         raise invalid("tool_choice", "can't be forced together with a structured output")
     return ParsedResponse(
         request=request,

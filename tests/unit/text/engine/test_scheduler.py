@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shared.priority import AGING_S
 from tests.unit.text import tiny_tokenizer
 from tests.unit.text.request import BYTES_PER_TOKEN, HIGH, LOW, NORMAL, make_waiting
 from workers.text.cache.footprint import GROWTH_TOKENS, Footprint
-from workers.text.engine.scheduler import AGING_S, MIN_CHUNK_TOKENS, MemoryPlan, Scheduler
+from workers.text.engine.scheduler import MIN_CHUNK_TOKENS, MemoryPlan, Scheduler
 from workers.text.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary(tiny_tokenizer.byte_level(), 259)

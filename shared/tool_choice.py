@@ -1,0 +1,14 @@
+"""What `ToolChoice` asks of an answer. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from shared.pb import text_pb2 as pb
+
+_FORCED: Final = frozenset({pb.ToolChoice.MODE_REQUIRED, pb.ToolChoice.MODE_NAMED})
+
+
+def is_forced(choice: pb.ToolChoice) -> bool:
+    """Return whether the answer has to be a tool call."""
+    return choice.mode in _FORCED
