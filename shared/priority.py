@@ -1,4 +1,4 @@
-"""The order of service: priority classes, and the aging that keeps a low one from starving. Pure."""
+"""The order of service: priority classes, and aging, so that a low one never starves. Pure."""
 
 from __future__ import annotations
 
