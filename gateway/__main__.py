@@ -33,8 +33,8 @@ def main() -> None:
     logs.set_up("gateway", start.settings.log_level)
     # Broken HTTP from a client is no error of ours, and the rim logs what handlers raise.
     logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
-    lifecycle.give_way()
-    lifecycle.allow_connections()
+    lifecycle.use_batch_scheduling()
+    lifecycle.raise_file_limit()
     uvloop.run(serve(start))
 
 

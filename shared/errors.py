@@ -1,8 +1,9 @@
-"""The closed list of failures, and how one travels over gRPC.
+"""The closed list of error codes, and how an error is sent over gRPC.
 
-A `ServiceError` is raised anywhere, crosses a process as a serialised `Error` message in the
-trailing metadata, and is turned into an HTTP answer by the dialect that owns the path. Its code
-string is also the metric label and the log field. HTTP status codes live in the dialects.
+A `ServiceError` may be raised anywhere. It is sent to another process as a serialised `Error` in
+the trailing metadata, and the dialect that owns the path renders it as an HTTP response. Its code
+is also the metric label and the log field. HTTP status codes are set by the dialects. Pure, but
+for `abort`, which runs on the server's event loop.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ ERROR_METADATA_KEY: Final = "mlxcel-error-bin"
 _STATUS = grpc.StatusCode
 
 CODES: Final[Mapping[str, grpc.StatusCode]] = {
-    # The client's fault.
+    # Client errors.
     "invalid_request": _STATUS.INVALID_ARGUMENT,
     "context_length_exceeded": _STATUS.INVALID_ARGUMENT,
     "unsupported_tokenizer": _STATUS.INVALID_ARGUMENT,
@@ -32,10 +33,10 @@ CODES: Final[Mapping[str, grpc.StatusCode]] = {
     "model_not_found": _STATUS.NOT_FOUND,
     "method_not_allowed": _STATUS.UNIMPLEMENTED,
     "cancelled": _STATUS.CANCELLED,
-    # Not served here.
+    # Not served by this server.
     "not_implemented": _STATUS.UNIMPLEMENTED,
     "not_supported": _STATUS.UNIMPLEMENTED,
-    # Not now.
+    # Temporary.
     "server_busy": _STATUS.RESOURCE_EXHAUSTED,
     "request_memory_budget_exceeded": _STATUS.RESOURCE_EXHAUSTED,
     "model_loading": _STATUS.UNAVAILABLE,
@@ -43,13 +44,13 @@ CODES: Final[Mapping[str, grpc.StatusCode]] = {
     "store_unavailable": _STATUS.UNAVAILABLE,
     "watch_missing": _STATUS.FAILED_PRECONDITION,
     "timeout": _STATUS.DEADLINE_EXCEEDED,
-    # Our fault.
+    # Server errors.
     "out_of_vocabulary": _STATUS.OUT_OF_RANGE,
     "engine_failed": _STATUS.ABORTED,
     "internal": _STATUS.INTERNAL,
 }
 
-# What a status without our metadata means: the transport spoke, not a worker.
+# Codes for a status without our metadata: it comes from the transport, not from a worker.
 _TRANSPORT: Final[Mapping[grpc.StatusCode, str]] = {
     _STATUS.UNAVAILABLE: "worker_unavailable",
     _STATUS.DEADLINE_EXCEEDED: "timeout",
@@ -58,13 +59,13 @@ _TRANSPORT: Final[Mapping[grpc.StatusCode, str]] = {
 
 
 class ServiceError(Exception):
-    """A failure with a name from `CODES`.
+    """An error with a code from `CODES`.
 
     Args:
         code: one of `CODES`.
-        message: one sentence for a person; no prompts, keys or schemas.
-        param: JSON path of the request field at fault.
-        retry_after_s: seconds after which trying again makes sense.
+        message: one sentence for the user; no prompts, keys or schemas.
+        param: JSON path of the invalid request field.
+        retry_after_s: seconds after which a retry may succeed.
         details: numbers that belong to the message, by name.
     """
 
@@ -90,14 +91,12 @@ class ServiceError(Exception):
 
 
 def busy() -> ServiceError:
-    """Return the refusal of a request that is one too many."""
     return ServiceError(
         "server_busy", "All slots are busy. Please try again later.", retry_after_s=1.0
     )
 
 
 def to_message(error: ServiceError) -> pb.Error:
-    """Return the wire form of an error."""
     return pb.Error(
         code=error.code,
         message=error.message,
@@ -108,7 +107,7 @@ def to_message(error: ServiceError) -> pb.Error:
 
 
 def from_message(message: pb.Error) -> ServiceError:
-    """Return the error a wire message stands for; an unknown code becomes `internal`."""
+    """Convert a wire message to an error; an unknown code becomes `internal`."""
     return ServiceError(
         message.code if message.code in CODES else "internal",
         message.message,
@@ -119,17 +118,17 @@ def from_message(message: pb.Error) -> ServiceError:
 
 
 async def abort(context: grpc.aio.ServicerContext, error: ServiceError) -> NoReturn:  # type: ignore[type-arg]
-    """End an RPC with an error. Never returns."""
+    """End an RPC with an error; never returns."""
     trailer = ((ERROR_METADATA_KEY, to_message(error).SerializeToString()),)
     await context.abort(CODES[error.code], error.message, trailer)
     raise AssertionError("context.abort returned")
 
 
 def from_rpc(failure: grpc.aio.AioRpcError) -> ServiceError:
-    """Return the error a failed RPC carries.
+    """Convert a failed RPC to an error.
 
-    A failure of the transport itself (refused, reset, EOF) becomes `worker_unavailable` with a
-    sentence of ours: its own text names sockets and never reaches a user.
+    A transport failure (refused, reset, EOF) becomes `worker_unavailable` with a fixed message:
+    gRPC's own text names sockets and must not reach a user.
     """
     for key, value in failure.trailing_metadata() or ():
         if key == ERROR_METADATA_KEY and isinstance(value, bytes):

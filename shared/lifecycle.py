@@ -1,10 +1,10 @@
-"""The life of one process under `deploy/run/supervise.py`.
+"""What a gateway or worker process does as a child of `deploy/run/supervise.py`.
 
-Owns the child's end of the liveness socket, the exit codes, and the two signals. The supervisor
-hands down one end of a socket pair: end-of-file on it means that the supervisor is gone, and
-this process ends too (prctl's parent-death signal does not exist on macOS). Each beat on it
-carries the age of the engine's last step; the supervisor kills a process that falls silent or
-whose step never returns, since a watchdog in here can't run while a C call holds the GIL.
+Owns the child's end of the liveness socket, the exit codes and the stop signals. The child inherits
+one end of a socket pair. End-of-file on it means that the supervisor is gone, and the child exits
+(prctl's parent-death signal does not exist on macOS). Each beat written to it carries the age of
+the engine's last step. The supervisor kills a child whose beats stop or whose step hangs: a
+watchdog inside the child can't run while a C call holds the GIL.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import threading
 from collections.abc import Callable
 from typing import Final, NoReturn
 
-# A start that can never succeed: bad configuration, missing model, port in use. The supervisor
-# does not retry it. 78 is EX_CONFIG of sysexits.h.
+# The start can't succeed: bad configuration, missing model, port in use. The supervisor does not
+# retry. 78 is EX_CONFIG of sysexits.h.
 EXIT_PERMANENT: Final = 78
-# The engine failed and the process wants to be started again. 70 is EX_SOFTWARE.
+# The engine failed; the supervisor restarts the process. 70 is EX_SOFTWARE.
 EXIT_RESTART: Final = 70
 
 SUPERVISOR_FD_ENV: Final = "MLXCEL_SUPERVISOR_FD"
@@ -33,39 +33,38 @@ LOADING_BEAT: Final = b"loading\n"
 
 
 class PermanentError(Exception):
-    """A start that can never succeed. The message is one line: what is wrong, what to do."""
+    """The start can't succeed. The message is one line: what is wrong, what to do."""
 
 
 def exit_permanently(message: str) -> NoReturn:
-    """Print one line on stderr and leave with `EXIT_PERMANENT`."""
+    """Print one line on stderr and exit with `EXIT_PERMANENT`."""
     print(f"error: {message}", file=sys.stderr, flush=True)
     # Threads that wait in C (a model being loaded, gRPC) must not delay the exit.
     os._exit(EXIT_PERMANENT)
 
 
-def give_way() -> None:
-    """Let this thread, and those it starts, never interrupt one that computes.
+def use_batch_scheduling() -> None:
+    """Keep this thread, and threads it starts, from preempting threads that compute.
 
-    On Linux a thread that wakes takes the processor from one that has run for long, even to copy
-    one token; on a machine of few cores every step would pay for that. As a batch thread it waits
-    for a free core or the end of a time slice, and keeps its fair share. macOS tells the two apart
-    by itself.
+    On Linux a thread that wakes up preempts one that has run for long, even to copy one token; with
+    few cores that slows every step. Under SCHED_BATCH it waits for a free core or the end of a time
+    slice, and keeps its fair share of the processor. macOS needs nothing of the kind.
     """
     if sys.platform == "linux":
-        # A sandbox may forbid it; nothing but speed is lost.
+        # A sandbox may forbid it; that costs only speed.
         with contextlib.suppress(OSError):
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
-def allow_connections() -> None:
-    """Raise this process's limit on open files, of which every connection is one.
+def raise_file_limit() -> None:
+    """Raise this process's limit on open files; every connection is one.
 
-    Many systems begin with 1,024, macOS with 256.
+    The usual default is 1,024, on macOS 256.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return
-    # macOS may take less than it calls its hard limit: setrlimit(2), OPEN_MAX.
+    # macOS may accept less than its hard limit: setrlimit(2), OPEN_MAX.
     for wanted in (65_536, 10_240):
         if hard != resource.RLIM_INFINITY:
             wanted = min(wanted, hard)  # noqa: PLW2901
@@ -77,15 +76,15 @@ def allow_connections() -> None:
 
 
 class Beat:
-    """Tells the supervisor that this process lives, from a thread of its own.
+    """Sends beats to the supervisor, and watches for its end; one thread each.
 
     Args:
-        step_age_s: seconds since the last finished step; None while loading. Called from the
-            beat's thread.
-        on_orphaned: called once, from the watching thread, when the supervisor is gone; the
-            process is ended a few seconds later if it has not left by itself.
+        step_age_s: seconds since the last finished step; None while loading. Called on the sending
+            thread.
+        on_orphaned: called once, on the watching thread, when the supervisor is gone; the process
+            is ended four seconds later if it is still there.
 
-    Does nothing when the process was started by hand.
+    Does nothing without a supervisor.
     """
 
     def __init__(
@@ -96,7 +95,6 @@ class Beat:
         self._stop = threading.Event()
 
     def start(self) -> None:
-        """Start the two threads, if there is a supervisor."""
         fd = os.environ.pop(SUPERVISOR_FD_ENV, None)
         if fd is None:
             return
@@ -106,7 +104,6 @@ class Beat:
             threading.Thread(target=target, args=(link,), daemon=True).start()
 
     def stop(self) -> None:
-        """Stop sending."""
         self._stop.set()
 
     def _send(self, link: socket.socket) -> None:
@@ -124,13 +121,13 @@ class Beat:
         if self._stop.is_set():
             return
         self._on_orphaned()
-        # Nobody is left to send SIGKILL.
+        # No supervisor is left to send SIGKILL.
         self._stop.wait(4.0)
         os._exit(0)
 
 
 def on_stop_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
-    """Call `stop` on SIGTERM and SIGINT, on the loop; a second one ends the process at once."""
+    """Call `stop` on SIGTERM and SIGINT, on the loop; a second signal ends the process at once."""
     seen = 0
 
     def handle() -> None:

@@ -1,6 +1,6 @@
-"""Log lines of every process: one line each, to stderr, with the process's name.
+"""The log format of every process: one line per record, to stderr, with the process's name.
 
-Runs anywhere. Secrets and prompts are never passed to it.
+Callers log no secrets and no prompts. Runs on any thread.
 """
 
 from __future__ import annotations
@@ -17,6 +17,6 @@ def set_up(process: str, level: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    # These log every request or retry at info.
+    # These log every request or retry at INFO.
     for name in ("aiohttp.access", "httpx", "filelock", "asyncio"):
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))

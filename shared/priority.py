@@ -1,4 +1,4 @@
-"""The order of service: priority classes, and aging, so that a low one never starves. Pure."""
+"""Priority classes with aging, so that low-priority requests never starve. Pure."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Final
 
 from shared.pb import common_pb2 as pb
 
-# A request that has waited this long is ordered as one class higher.
+# A request moves up one class each time it has waited this long.
 AGING_S: Final = 30.0
 
 
 def effective_class(priority: int, waited_s: float) -> int:
-    """Return the class a request has grown into; a smaller number goes first."""
+    """Return the priority class after aging; the smallest number is served first."""
     return max(priority - int(waited_s / AGING_S), pb.PRIORITY_HIGH)

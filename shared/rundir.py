@@ -1,7 +1,7 @@
-"""The run directory: where the processes of one server meet.
+"""The run directory `<tmp>/mlxcel-<uid>/<http port>/` of one server.
 
-`<tmp>/mlxcel-<uid>/<http port>/`, readable by its owner alone, holds the unix sockets and a
-lock file for each. Nothing in it outlives a reboot.
+Holds the unix sockets of its processes and a lock file for each; only the owner can read it.
+Nothing in it is needed after a restart. Blocking calls, made at start.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class RunDirectoryError(Exception):
 
 
 def open_run_directory(port: int) -> Path:
-    """Create and return the run directory of the server on an HTTP port.
+    """Create the run directory of the server on an HTTP port.
 
     Raises:
-        RunDirectoryError: somebody else owns it, or its path is too long for a socket.
+        RunDirectoryError: another user owns it.
     """
     parent = Path(tempfile.gettempdir()).resolve() / f"mlxcel-{os.getuid()}"
     path = parent / str(port)
@@ -36,31 +36,31 @@ def open_run_directory(port: int) -> Path:
         folder.mkdir(mode=0o700, exist_ok=True)
         info = folder.lstat()
         if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid():
-            raise RunDirectoryError(f"{folder} belongs to somebody else; remove it or set TMPDIR")
+            raise RunDirectoryError(f"{folder} belongs to another user; remove it or set TMPDIR")
         folder.chmod(0o700)
     return path
 
 
 def socket_path(directory: Path, name: str) -> Path:
-    """Return the path of a socket, checked against the platform's limit.
+    """Return the path of a socket.
 
     Raises:
-        RunDirectoryError: the path is too long.
+        RunDirectoryError: the path exceeds the platform's limit.
     """
     path = directory / name
     if len(os.fsencode(path)) > MAX_SOCKET_PATH_BYTES:
         raise RunDirectoryError(
-            f"{path} is longer than the {MAX_SOCKET_PATH_BYTES} bytes a socket path may have; "
+            f"{path} exceeds the {MAX_SOCKET_PATH_BYTES} bytes of a socket path; "
             "set TMPDIR to a shorter folder"
         )
     return path
 
 
 class Lock:
-    """An advisory lock on a file that dies with the process holding it.
+    """An advisory file lock; the system releases it when the process ends.
 
-    A second gRPC server on a unix socket path silently takes the path over, so whoever binds
-    holds this first.
+    Taken before binding a unix socket: a second gRPC server on the path would silently take it
+    over.
     """
 
     def __init__(self, path: Path) -> None:
@@ -68,7 +68,7 @@ class Lock:
         self._fd: int | None = None
 
     def acquire(self, timeout_s: float) -> bool:
-        """Return whether the lock was got within `timeout_s`."""
+        """Return whether the lock was acquired within `timeout_s`."""
         fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         deadline = time.monotonic() + timeout_s
         while True:
@@ -87,7 +87,7 @@ class Lock:
                 return True
 
     def release(self) -> None:
-        """Let the next process have it. The file stays: removing it would race."""
+        """Release the lock. The file stays: removing it would race."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None

@@ -1,4 +1,4 @@
-"""What `ToolChoice` asks of an answer. Pure."""
+"""Which tool choices require a call. Pure."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ _FORCED: Final = frozenset({pb.ToolChoice.MODE_REQUIRED, pb.ToolChoice.MODE_NAME
 
 
 def is_forced(choice: pb.ToolChoice) -> bool:
-    """Return whether the answer has to be a tool call."""
+    """Return whether the answer must be a tool call."""
     return choice.mode in _FORCED

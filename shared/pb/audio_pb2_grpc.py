@@ -55,21 +55,21 @@ class AudioServicer:
     """Missing associated documentation comment in .proto file."""
 
     def Transcribe(self, request, context):
-        """UNIMPLEMENTED (code not_implemented) where the worker has no model for it.
+        """UNIMPLEMENTED (code not_implemented) if the worker has no model for it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def StreamTranscript(self, request, context):
-        """The same in pieces, in order: put together they are the transcript.
+        """The transcript in pieces, in order.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Speak(self, request, context):
-        """Sound as it is spoken: put together, the pieces are one file.
+        """One file in pieces, each sent when it is synthesized.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -115,7 +115,7 @@ class TextProcess(WorkerProcess):
 
     def _announce(self, parts: EngineParts) -> None:
         # The engine's threads have started; what is left only hands on what they make.
-        lifecycle.give_way()
+        lifecycle.use_batch_scheduling()
         ready = make_ready(parts, self._settings, self._name, self._folder)
         self._service.ready = ready
         slots, card = parts.scheduler.slots, ready.card
