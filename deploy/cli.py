@@ -25,8 +25,8 @@ from typing import Final
 from honcho.manager import Manager
 from honcho.printer import Message, Printer
 
-from deploy.commands import parse
-from deploy.run import launchd, preflight, process, resolution
+from deploy.commands import launchd, parse
+from deploy.run import preflight, process, resolution
 from deploy.run.parent_watch import HONCHO_ENV, ORIGIN_ENV
 from deploy.starter_models import install
 from deploy.starter_models.archive import StarterError

@@ -6,17 +6,15 @@ launchd here; the printed line says how. Keys: launchd.plist(5).
 
 from __future__ import annotations
 
-import argparse
 import os
 import plistlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from deploy import ROOT
 from deploy.run import process
-from shared.declaration import ConfigError
 from shared.fleet import load_fleet
 
 _LABEL: Final = "local.mlxcel"
@@ -66,26 +64,3 @@ def describe(item: process.Process, logs: Path, environ: Mapping[str, str]) -> d
         # Else macOS slows processor and disk of a job down.
         "ProcessType": "Interactive",
     }
-
-
-def main(arguments: Sequence[str], default: Path) -> None:
-    """Run `mlxcel-server launchd …`."""
-    parser = argparse.ArgumentParser(prog="mlxcel-server launchd", description=__doc__)
-    actions = parser.add_subparsers(dest="action", required=True)
-    action = actions.add_parser("render", help="write one property list per process")
-    action.add_argument("folder", type=Path, help="where to write them")
-    action.add_argument("--config", type=Path, default=default, help="fleet file")
-    action.add_argument(
-        "--logs",
-        type=Path,
-        default=Path.home() / "Library" / "Logs" / "mlxcel",
-        help="folder of the log files (default: %(default)s)",
-    )
-    options = parser.parse_args(arguments)
-    try:
-        written = render(options.folder, options.config.absolute(), options.logs.absolute())
-    except (ConfigError, OSError) as failure:
-        sys.exit(f"error: {failure}")
-    for path in written:
-        print(path)
-    print(f"To start them: launchctl bootstrap gui/$(id -u) {options.folder}/*.plist")
