@@ -48,7 +48,7 @@ class Intake:
         self._context_tokens = context_tokens
         self._budget_bytes = budget_bytes
         self._defaults = default_sampling(settings)
-        self.answers = AnswerMaker(model, prompter, settings)
+        self.answers = AnswerMaker(model, settings, prompter.tool_template, prompter.tags)
         self._loop = default_rule(settings.loop_detection, str(model.config.get("model_type", "")))
 
     def make_sequence(self, request: pb.GenerateRequest) -> Sequence:

@@ -24,13 +24,13 @@ from workers.text.answer.guide import UNLIMITED, Guide
 from workers.text.answer.output import Output, Style
 from workers.text.answer.reasoning import (
     Splitter,
+    Tags,
     TagSplitter,
     ends_thinking,
     leaves_thinking,
     visible_markers,
 )
 from workers.text.model import TextModel
-from workers.text.prompt.prompter import Prompter
 from workers.text.toolcalls.call_stream import CallStream
 from workers.text.toolcalls.detection import detect
 from workers.text.toolcalls.formats import generic_json, harmony
@@ -57,19 +57,25 @@ class AnswerShape:
 class AnswerMaker:
     """Makes answers' shapes for one model.
 
+    Args:
+        tool_template: the chat template for conversations with tools.
+        tags: what the model reasons between; None when it does not reason.
+
     Attributes:
         detected: the format in which the chat template writes calls; None if it knows no tools.
         thinks: whether the model thinks before it answers.
     """
 
-    def __init__(self, model: TextModel, prompter: Prompter, settings: TextSettings) -> None:
+    def __init__(
+        self, model: TextModel, settings: TextSettings, tool_template: str, tags: Tags | None
+    ) -> None:
         self._model = model
         self._settings = settings
-        self.detected = detect(prompter.tool_template)
+        self.detected = detect(tool_template)
         self._format = self.detected or generic_json.FORMAT
         # These models think on a channel of its own, whether they may call or not.
         self._channels = self._format is harmony.FORMAT
-        self._tags = channel.TAGS if self._channels else prompter.tags
+        self._tags = channel.TAGS if self._channels else tags
         self.thinks = self._tags is not None
         self._grammars = GrammarCompiler(model.tokenizer, model.vocab_tokens, [*model.end_ids])
 
