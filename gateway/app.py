@@ -17,8 +17,9 @@ from aiohttp import web
 
 from gateway.context import CONTEXT, Context
 from gateway.dialects.base import ErrorDialect
-from gateway.dialects.openai import errors as openai_errors
+from gateway.dialects.openai import errors
 from gateway.http import cors
+from gateway.http.answer import Handler
 from gateway.http.body import BODY_TIMEOUT_S
 from gateway.http.sse import open_stream
 from gateway.http.stall import hand_over
@@ -37,7 +38,7 @@ from gateway.routes import (
     text,
     tokens,
 )
-from gateway.routes.route import Handler, Route
+from gateway.routes.route import Route
 from shared.errors import ServiceError
 
 log = logging.getLogger(__name__)
@@ -132,7 +133,7 @@ async def error_boundary(request: web.Request, handler: Handler) -> web.StreamRe
 
 
 def _answer(request: web.Request, error: ServiceError, headers: Mapping[str, str]) -> web.Response:
-    dialect = request.app[_OWNERS].get(request.path, openai_errors)
+    dialect = request.app[_OWNERS].get(request.path, errors)
     reply = dialect.error(error)
     log.info("%s: %s %s: %d %s", *_name(request), reply.status, error.code)
     return web.Response(status=reply.status, body=reply.body, headers={**reply.headers, **headers})

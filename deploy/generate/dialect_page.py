@@ -10,10 +10,19 @@ import json
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from gateway.dialects.anthropic import wire as anthropic
-from gateway.dialects.llama import wire as llama
-from gateway.dialects.openai import wire as openai
-from gateway.dialects.openai.responses import wire as responses
+from gateway.dialects.anthropic.wire import MESSAGES_IGNORED, MESSAGES_REFUSED
+from gateway.dialects.llama.wire import NATIVE_IGNORED, NATIVE_REFUSED
+from gateway.dialects.openai.responses.wire import (
+    COMPACT_REFUSED,
+    RESPONSE_IGNORED,
+    RESPONSE_REFUSED,
+)
+from gateway.dialects.openai.wire import (
+    CHAT_IGNORED,
+    CHAT_REFUSED,
+    COMPLETION_IGNORED,
+    COMPLETION_REFUSED,
+)
 from gateway.dialects.unserved import Ignored, Refused
 
 
@@ -30,38 +39,38 @@ DIALECTS: Final = (
     Dialect(
         "Chat completions (OpenAI)",
         ("/v1/chat/completions", "/chat/completions"),
-        openai.IGNORED,
-        openai.REFUSED,
+        CHAT_IGNORED,
+        CHAT_REFUSED,
     ),
     Dialect(
         "Completions (OpenAI)",
         ("/v1/completions",),
-        openai.COMPLETION_IGNORED,
-        openai.COMPLETION_REFUSED,
+        COMPLETION_IGNORED,
+        COMPLETION_REFUSED,
     ),
     Dialect(
         "Responses (OpenAI)",
         ("/v1/responses", "/responses", "/v1/responses/input_tokens", "/responses/input_tokens"),
-        responses.IGNORED,
-        responses.REFUSED,
+        RESPONSE_IGNORED,
+        RESPONSE_REFUSED,
     ),
     Dialect(
         "Compaction of responses (OpenAI)",
         ("/v1/responses/compact", "/responses/compact"),
         {},
-        responses.COMPACT_REFUSED,
+        COMPACT_REFUSED,
     ),
     Dialect(
         "Messages (Anthropic)",
         ("/v1/messages", "/messages"),
-        anthropic.IGNORED,
-        anthropic.REFUSED,
+        MESSAGES_IGNORED,
+        MESSAGES_REFUSED,
     ),
     Dialect(
         "Native completions and infills (llama-server)",
         ("/completion", "/completions", "/infill"),
-        llama.IGNORED,
-        llama.REFUSED,
+        NATIVE_IGNORED,
+        NATIVE_REFUSED,
     ),
 )
 

@@ -15,8 +15,8 @@ from typing import Annotated, Any, Final, TypeVar
 import msgspec
 import orjson
 
+from gateway.dialects.json_body import decode
 from gateway.dialects.sampling import invalid
-from gateway.http.body import decode
 from shared.errors import ServiceError
 from shared.pb import embed_pb2 as pb
 from shared.pb import worker_pb2

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gateway.http import body
+from gateway.dialects import json_body
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 
@@ -33,15 +33,15 @@ def parse_schema(raw: msgspec.Raw, path: str, field: str = "response_format") ->
     Raises:
         ServiceError: it is no schema, or too large.
     """
-    schema = body.decode(_ANY, raw, path)
+    schema = json_body.decode(_ANY, raw, path)
     if not isinstance(schema, dict | bool):
         sentence = f"invalid JSON schema for {field}: not an object"
         raise ServiceError("invalid_request", sentence, path)
-    text = body.compact(raw)
+    text = json_body.compact(raw)
     if len(text) > _MAX_SCHEMA_BYTES:
         size = f"schema serialised size {len(text)} bytes exceeds limit {_MAX_SCHEMA_BYTES} bytes"
         raise _too_large(field, size, path)
-    depth = body.depth(schema, _MAX_SCHEMA_DEPTH) if isinstance(schema, dict) else 0
+    depth = json_body.depth(schema, _MAX_SCHEMA_DEPTH) if isinstance(schema, dict) else 0
     if depth > _MAX_SCHEMA_DEPTH:
         raise _too_large(field, f"nesting depth {depth} exceeds limit {_MAX_SCHEMA_DEPTH}", path)
     if (refs := _count_refs(schema)) > _MAX_REFS:

@@ -16,8 +16,8 @@ import msgspec
 import orjson
 
 from gateway.dialects.embeddings import EmbeddingImageUrl, decode_fields, is_given
+from gateway.dialects.json_body import decode
 from gateway.dialects.sampling import invalid
-from gateway.http.body import decode
 from shared.errors import ServiceError
 from shared.pb import embed_pb2 as pb
 from shared.pb import worker_pb2

@@ -17,8 +17,8 @@ import msgspec
 import orjson
 
 from gateway.dialects.envelope import envelope
+from gateway.dialects.json_body import decode
 from gateway.dialects.sampling import invalid
-from gateway.http.body import decode
 from shared.errors import ServiceError
 from shared.pb import audio_pb2 as pb
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
-from gateway.routes.route import Handler
+from gateway.http.answer import Handler
 from shared.settings import GatewaySettings
 
 _LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})

@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 from aiohttp import web
 
-from gateway.routes.route import Handler
+from gateway.http.answer import Handler
 
 T = TypeVar("T")
 

@@ -16,7 +16,8 @@ from aiohttp import web
 from gateway.context import CONTEXT
 from gateway.dialects.openai import errors
 from gateway.fleet.worker import TextWorker
-from gateway.routes.route import Route, answer_json
+from gateway.http.answer import answer_json
+from gateway.routes.route import Route
 from shared.pb import text_pb2 as pb
 
 

@@ -15,7 +15,8 @@ from aiohttp import web
 from gateway.context import CONTEXT
 from gateway.dialects.openai import errors
 from gateway.fleet.worker import TextWorker, Worker
-from gateway.routes.route import Route, answer_json
+from gateway.http.answer import answer_json
+from gateway.routes.route import Route
 
 
 def routes() -> list[Route]:

@@ -12,9 +12,10 @@ import msgspec
 from aiohttp import web
 
 from gateway.context import CONTEXT
+from gateway.dialects.json_body import decode
 from gateway.dialects.openai import errors
 from gateway.dialects.sampling import invalid
-from gateway.http.body import decode, read_body
+from gateway.http.body import read_body
 from gateway.routes.route import Route
 from shared.errors import ServiceError
 

@@ -11,7 +11,8 @@ from aiohttp import web
 
 from gateway.context import CONTEXT, Context
 from gateway.dialects.llama import errors, props
-from gateway.routes.route import Route, answer_json
+from gateway.http.answer import answer_json
+from gateway.routes.route import Route
 from shared.errors import ServiceError
 
 

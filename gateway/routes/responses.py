@@ -18,6 +18,7 @@ from aiohttp import web
 from gateway.context import CONTEXT, Context
 from gateway.dialects.base import MediaRef, Stamp
 from gateway.dialects.conversation import check_piece_count
+from gateway.dialects.json_body import decode, unknown_keys
 from gateway.dialects.openai.responses import answer, compaction, dialect, reference, wire
 from gateway.dialects.openai.responses.request import (
     ParsedResponse,
@@ -29,11 +30,12 @@ from gateway.dialects.openai.responses.request import (
     read,
 )
 from gateway.dialects.unserved import refuse_unserved
-from gateway.http.body import decode, read_body, unknown_keys
+from gateway.http.answer import Handler, answer_json
+from gateway.http.body import read_body
 from gateway.http.work import work_on
 from gateway.responses.compaction import CompactionJob, Compactor, default_keep_tokens
 from gateway.responses.turn import Means, ResponseTurn
-from gateway.routes.route import Handler, Method, Route, answer_json
+from gateway.routes.route import Method, Route
 from gateway.routes.text import parse_priority, refuse_media, send_stream
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb

@@ -1,21 +1,14 @@
-"""What a route is: a method, a path, who answers, and in whose form its errors are.
-
-Owns the answer that is a plain report too. Pure.
-"""
+"""A route: a method, a path, its handler, and the dialect that renders its errors. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Literal
-
-import orjson
-from aiohttp import web
+from typing import Literal
 
 from gateway.dialects.base import ErrorDialect
+from gateway.http.answer import Handler
 
 Method = Literal["GET", "POST", "DELETE"]
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True)
@@ -26,8 +19,3 @@ class Route:
     path: str
     handler: Handler
     dialect: ErrorDialect
-
-
-def answer_json(report: Any, status: int = 200) -> web.Response:
-    """Return a report as an HTTP answer."""
-    return web.Response(status=status, body=orjson.dumps(report), content_type="application/json")

@@ -14,7 +14,8 @@ from aiohttp import web
 
 from gateway.context import CONTEXT
 from gateway.dialects.llama import errors
-from gateway.routes.route import Route, answer_json
+from gateway.http.answer import answer_json
+from gateway.routes.route import Route
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 from shared.pb import worker_pb2

@@ -18,10 +18,11 @@ from gateway.dialects import speech
 from gateway.dialects.openai import errors
 from gateway.fleet.unary_worker import UnaryWorker
 from gateway.fleet.worker import Worker
+from gateway.http.answer import answer_json
 from gateway.http.body import read_body
 from gateway.http.byte_stream import ByteStream
 from gateway.http.sse import EventStream
-from gateway.routes.route import Route, answer_json
+from gateway.routes.route import Route
 from gateway.routes.text import parse_priority
 from shared.errors import ServiceError
 from shared.pb.audio_pb2_grpc import AudioStub

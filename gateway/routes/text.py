@@ -16,11 +16,12 @@ from aiohttp import web
 from gateway.context import CONTEXT, Context
 from gateway.dialects.anthropic import messages
 from gateway.dialects.base import Feed, MediaRef, P, Parsed, Stamp, TextDialect
+from gateway.dialects.json_body import unknown_keys
 from gateway.dialects.llama import infill, native
 from gateway.dialects.openai import chat, completions
 from gateway.fleet.worker import TextWorker
 from gateway.generation.fold import Item, fold
-from gateway.http.body import read_body, unknown_keys
+from gateway.http.body import read_body
 from gateway.http.sse import EventStream
 from gateway.http.work import work_on
 from gateway.routes.route import Route

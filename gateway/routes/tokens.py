@@ -17,8 +17,9 @@ from gateway.dialects.base import P, TextDialect
 from gateway.dialects.llama import errors, tokenization
 from gateway.dialects.openai import chat
 from gateway.fleet.text_client import TextClient
+from gateway.http.answer import Handler, answer_json
 from gateway.http.work import work_on
-from gateway.routes.route import Handler, Route, answer_json
+from gateway.routes.route import Route
 from gateway.routes.text import read, receive
 from shared.pb import text_pb2 as pb
 

@@ -130,7 +130,7 @@ async def test_a_body_that_stops_coming_is_refused(harness: Harness, path, kind,
     answer = await asyncio.wait_for(reader.readuntil(b"}}"), 30)
     writer.close()
     assert answer.startswith(b"HTTP/1.1 400 ")
-    assert b"The body is incomplete: nothing more came for 0.1 s." in answer
+    assert b"The body is incomplete: no data arrived for 0.1 s." in answer
 
 
 async def test_a_compressed_body_is_measured_unpacked(harness: Harness):

@@ -25,6 +25,27 @@ ALLOWED = {
         "gateway.dialects",
     },
 }
+# Room → the rooms of the same package that it may import besides itself, and no module beside them.
+ROOMS = {
+    "gateway": {
+        "http": set(),
+        "fleet": set(),
+        "generation": {"fleet", "metrics"},
+        "dialects": {"generation.fold"},
+        "state": set(),
+        "responses": {"dialects", "fleet", "generation", "state"},
+        "routes": {
+            "context",
+            "dialects",
+            "fleet",
+            "generation",
+            "http",
+            "metrics",
+            "responses",
+            "state",
+        },
+    },
+}
 # Models, tokenizers and templates are the workers' business.
 NOT_IN_THE_GATEWAY = {"mlx", "mlx_lm", "transformers", "tokenizers", "jinja2", "numpy"}
 
@@ -67,6 +88,86 @@ def test_a_package_imports_only_what_it_may(path, package):
             assert any(f"{name}.".startswith(f"{allowed}.") for allowed in ALLOWED[package]), name
 
 
+@pytest.mark.parametrize(
+    ("package", "room"), [(package, room) for package, rooms in ROOMS.items() for room in rooms]
+)
+def test_a_room_imports_only_the_rooms_it_may(package, room):
+    allowed = {room, *ROOMS[package][room]}
+    for path in list_sources(f"{package}/{room}"):
+        for name in list_imports(path):
+            if name.startswith(f"{package}."):
+                inner = f"{name.removeprefix(package + '.')}."
+                assert any(inner.startswith(f"{other}.") for other in allowed), f"{path}: {name}"
+
+
+def list_edges():
+    """Return (importing module, imported module) for every import among our own modules."""
+    paths = [path for package in ALLOWED for path in list_sources(package)]
+    names = {path: name_module(path) for path in paths}
+    modules = set(names.values())
+    edges = set()
+    for path, module in names.items():
+        for name in list_imports(path):
+            # The last part may be a name in the module, not a module.
+            target = name if name in modules else name.rpartition(".")[0]
+            if target in modules and target != module:
+                edges.add((module, target))
+    return edges
+
+
+def name_module(path):
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def find_cycle(edges):
+    """Return the nodes of one cycle, or an empty list."""
+    graph = {}
+    for source, target in edges:
+        graph.setdefault(source, set()).add(target)
+    done = set()
+
+    def visit(node, path):
+        if node in path:
+            return path[path.index(node) :]
+        if node in done:
+            return []
+        for target in sorted(graph.get(node, ())):
+            if cycle := visit(target, [*path, node]):
+                return cycle
+        done.add(node)
+        return []
+
+    return next((cycle for node in sorted(graph) if (cycle := visit(node, []))), [])
+
+
+def test_modules_import_each_other_in_no_circle():
+    assert find_cycle(list_edges()) == []
+
+
+# Prompts and answers share the markers of thoughts and templates.
+MIXED = {"workers.text"}
+
+
+def test_siblings_import_each_other_in_no_circle():
+    """Of two files or folders in one folder, at most one imports the other, also indirectly."""
+    folders = {}
+    for source, target in list_edges():
+        ours, theirs = source.split("."), target.split(".")
+        depth = next(
+            (i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), None
+        )
+        if depth is not None:
+            edges = folders.setdefault(".".join(ours[:depth]), set())
+            edges.add((ours[depth], theirs[depth]))
+    cycles = {folder: cycle for folder, edges in folders.items() if (cycle := find_cycle(edges))}
+    assert not cycles.keys() - MIXED, cycles
+
+
+def test_the_search_for_cycles_finds_one():
+    assert find_cycle({("a", "b"), ("b", "c"), ("c", "b")}) == ["b", "c"]
+
+
 @pytest.mark.parametrize("path", list_sources("gateway"), ids=lambda p: p.name)
 def test_the_gateway_imports_no_model_library(path):
     assert not {name.partition(".")[0] for name in list_imports(path)} & NOT_IN_THE_GATEWAY
@@ -78,6 +179,13 @@ def test_a_running_gateway_has_loaded_no_model_library():
     assert "gateway" in loaded
     assert not loaded & NOT_IN_THE_GATEWAY
     assert "workers" not in loaded
+
+
+def test_the_dialects_load_no_http_library():
+    modules = ", ".join(map(name_module, list_sources("gateway/dialects")))
+    loaded = load("-c", f"import sys, {modules}; print(*sys.modules, sep='\\n')")
+    assert "msgspec" in loaded
+    assert "aiohttp" not in loaded
 
 
 def test_one_kind_of_worker_never_imports_another():

@@ -16,11 +16,11 @@ from typing import Any, Final
 
 import msgspec
 
+from gateway.dialects import json_body
 from gateway.dialects.anthropic import wire
 from gateway.dialects.base import MediaRef
 from gateway.dialects.conversation import check_piece_count, require_input
 from gateway.dialects.thought import recall
-from gateway.http import body
 from shared.errors import ServiceError
 from shared.pb import common_pb2 as common
 from shared.pb import text_pb2 as pb
@@ -234,17 +234,17 @@ def _read(
         return
     for index, raw in enumerate(content or ()):
         place = f"{path}[{index}]"
-        kind = body.decode(_KIND, raw, place).type
+        kind = json_body.decode(_KIND, raw, place).type
         if (shape := known.get(kind)) is not None:
-            yield body.decode(_DECODERS[shape], raw, place), place
+            yield json_body.decode(_DECODERS[shape], raw, place), place
 
 
 def _parse_call(block: wire.ToolUseBlock, path: str) -> pb.ToolCall:
     path = f"{path}.input"
-    arguments = body.decode(_ANY, block.input, path)
+    arguments = json_body.decode(_ANY, block.input, path)
     if not isinstance(arguments, dict | None):
         raise ServiceError("invalid_request", f"{path} must be an object", path)
-    body.check_depth(arguments, path)
+    json_body.check_depth(arguments, path)
     text = "{}" if arguments is None else bytes(block.input).decode()
     return pb.ToolCall(id=block.id, name=block.name, arguments=text)
 

@@ -22,6 +22,7 @@ from gateway.dialects.anthropic.tool import (
 )
 from gateway.dialects.base import Feed, Stamp
 from gateway.dialects.grammar import parse_schema
+from gateway.dialects.json_body import decode
 from gateway.dialects.sampling import (
     invalid,
     parse_budget,
@@ -31,13 +32,12 @@ from gateway.dialects.sampling import (
 )
 from gateway.dialects.unserved import refuse_unserved
 from gateway.generation.fold import Completion
-from gateway.http.body import decode
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 from shared.tool_choice import is_forced
 
 ID_PREFIX: Final = "msg_"
-KNOWN: Final = frozenset(wire.MessagesBody.__struct_fields__) | wire.IGNORED.keys()
+KNOWN: Final = frozenset(wire.MessagesBody.__struct_fields__) | wire.MESSAGES_IGNORED.keys()
 
 error = errors.error
 
@@ -52,7 +52,7 @@ def parse(body: bytes, stamp: Stamp) -> answer.ParsedMessage:
         ServiceError: `invalid_request`, naming the field.
     """
     fields = decode(_BODY, body)
-    refuse_unserved(fields, wire.REFUSED)
+    refuse_unserved(fields, wire.MESSAGES_REFUSED)
     warms = fields.max_tokens == 0
     if warms:
         # Nothing is sampled without a limit of one; what is, is not shown.

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import msgspec
 
+from gateway.dialects import json_body
 from gateway.dialects.anthropic import wire
 from gateway.dialects.conversation import check_tool_count
-from gateway.http import body
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 
@@ -42,7 +42,7 @@ def parse_tools(raws: Sequence[msgspec.Raw], used: Container[str]) -> list[pb.To
     Raises:
         ServiceError: one is malformed, or there are too many.
     """
-    tools = [body.decode(_TOOL, raw, f"tools[{index}]") for index, raw in enumerate(raws)]
+    tools = [json_body.decode(_TOOL, raw, f"tools[{index}]") for index, raw in enumerate(raws)]
     # In the order and with the places of the request.
     served = [(i, t) for i, t in enumerate(tools) if t.name and bytes(t.input_schema) != b"null"]
     if not any((tool.type or "").startswith(_SEARCH) for tool in tools):
@@ -55,10 +55,10 @@ def parse_tools(raws: Sequence[msgspec.Raw], used: Container[str]) -> list[pb.To
 def _parse_tool(tool: wire.AnthropicTool, path: str) -> pb.Tool:
     """Return a tool in the form that chat templates print."""
     path = f"{path}.input_schema"
-    schema = body.decode(_ANY, tool.input_schema, path)
+    schema = json_body.decode(_ANY, tool.input_schema, path)
     if not isinstance(schema, dict):
         raise ServiceError("invalid_request", f"{path} must be an object", path)
-    body.check_depth(schema, path)
+    json_body.check_depth(schema, path)
     function: dict[str, Any] = {"name": tool.name}
     if tool.description is not None:
         function["description"] = tool.description

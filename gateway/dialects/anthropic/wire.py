@@ -190,13 +190,13 @@ class MessagesBody(SamplingFields, kw_only=True):
     output_format: OutputFormat | None = None
     metadata: Any = None
     cache_prompt: bool | None = None
-    # Looked at only to be refused: see REFUSED.
+    # Looked at only to be refused: see MESSAGES_REFUSED.
     compaction: Any = None
     thread: Any = None
 
 
 # Known fields without effect here, and why that is right.
-IGNORED: Final[Ignored] = {
+MESSAGES_IGNORED: Final[Ignored] = {
     "betas": "what is served does not depend on them",
     "billing_policy": "nothing is billed",
     "cache_control": "every prompt is cached",
@@ -214,7 +214,7 @@ IGNORED: Final[Ignored] = {
 }
 
 # Known fields that would change the answer and are not served.
-REFUSED: Final[Refused] = {
+MESSAGES_REFUSED: Final[Refused] = {
     "compaction": ((), "is not supported: ask for a summary in a message"),
     "thread": ((), "is not supported: send the whole conversation, nothing is kept of it here"),
 }

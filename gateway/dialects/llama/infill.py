@@ -11,15 +11,15 @@ from typing import Any, Final
 import msgspec
 
 from gateway.dialects.base import Stamp
+from gateway.dialects.json_body import decode
 from gateway.dialects.llama import native, wire
 from gateway.dialects.llama.parsed import NativeParsed, parse_native
-from gateway.http.body import decode
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 from shared.pb import worker_pb2
 
 ID_PREFIX: Final = native.ID_PREFIX
-KNOWN: Final = frozenset(wire.InfillBody.__struct_fields__) | wire.IGNORED.keys()
+KNOWN: Final = frozenset(wire.InfillBody.__struct_fields__) | wire.NATIVE_IGNORED.keys()
 
 error = native.error
 renderer = native.renderer

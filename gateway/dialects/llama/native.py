@@ -12,17 +12,17 @@ import msgspec
 import orjson
 
 from gateway.dialects.base import Feed, Stamp
+from gateway.dialects.json_body import decode
 from gateway.dialects.llama import answer, errors, wire
 from gateway.dialects.llama.parsed import NativeParsed, parse_native
 from gateway.dialects.llama.stream import NativeStream
 from gateway.dialects.llama.tokenization import MAX_PIECES
 from gateway.generation.fold import Completion
-from gateway.http.body import decode
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 
 ID_PREFIX: Final = "cmpl-"
-KNOWN: Final = frozenset(wire.NativeBody.__struct_fields__) | wire.IGNORED.keys()
+KNOWN: Final = frozenset(wire.NativeBody.__struct_fields__) | wire.NATIVE_IGNORED.keys()
 
 error = errors.error
 

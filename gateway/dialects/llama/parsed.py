@@ -42,7 +42,7 @@ def parse_native(fields: wire.NativeBody, prompt: Mapping[str, Any], stamp: Stam
     Raises:
         ServiceError: `invalid_request`, naming the field.
     """
-    refuse_unserved(fields, wire.REFUSED)
+    refuse_unserved(fields, wire.NATIVE_REFUSED)
     _check_answer(fields)
     _settle_limit(fields)
     _settle_values(fields, stamp.policy)

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
+from gateway.dialects.json_body import decode
 from gateway.dialects.llama import wire
-from gateway.http.body import decode
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 

@@ -41,7 +41,7 @@ class NativeBody(SamplingFields, kw_only=True):
     # Told in generation_settings, and of no other effect: contexts are not shifted.
     n_keep: Int32 | None = None
     n_discard: Int32 | None = None
-    # Looked at only to be refused: see REFUSED.
+    # Looked at only to be refused: see NATIVE_REFUSED.
     n: Any = None
     n_cmpl: Any = None
     n_indent: Any = None
@@ -107,7 +107,7 @@ SAMPLERS: Final = [
 SAMPLER_LETTERS: Final = "edskypmxt"
 
 # Known fields without effect here, and why that is right.
-IGNORED: Final[Ignored] = {
+NATIVE_IGNORED: Final[Ignored] = {
     "id_slot": "slots are assigned by the scheduler",
     "n_cache_reuse": "the cache's own limits apply",
     "adaptive_decay": "without adaptive_target it does nothing",
@@ -127,7 +127,7 @@ IGNORED: Final[Ignored] = {
 
 # Known fields that would change the answer and are not served: the values that ask for nothing,
 # and what to say to the others.
-REFUSED: Final[Refused] = {
+NATIVE_REFUSED: Final[Refused] = {
     "n": ((1,), "must be 1: one completion is generated per request"),
     "n_cmpl": ((1,), "must be 1: one completion is generated per request"),
     "n_indent": ((0,), "is not supported"),

@@ -12,6 +12,7 @@ import msgspec
 import orjson
 
 from gateway.dialects.base import Feed, MediaRef, Parsed, Stamp
+from gateway.dialects.json_body import decode
 from gateway.dialects.openai import chunk, errors, wire
 from gateway.dialects.openai.cache import parse_cache
 from gateway.dialects.openai.conversation import parse_conversation
@@ -25,13 +26,12 @@ from gateway.dialects.sampling import (
 )
 from gateway.dialects.unserved import refuse_unserved
 from gateway.generation.fold import Block, Completion
-from gateway.http.body import decode
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 from shared.tool_choice import is_forced
 
 ID_PREFIX: Final = "chatcmpl-"
-KNOWN: Final = frozenset(wire.ChatBody.__struct_fields__) | wire.IGNORED.keys()
+KNOWN: Final = frozenset(wire.ChatBody.__struct_fields__) | wire.CHAT_IGNORED.keys()
 
 error = errors.error
 
@@ -45,7 +45,7 @@ def parse(body: bytes, stamp: Stamp) -> Parsed:
         ServiceError: `invalid_request`, naming the field.
     """
     fields = decode(_BODY, body)
-    refuse_unserved(fields, wire.REFUSED)
+    refuse_unserved(fields, wire.CHAT_REFUSED)
     media: list[MediaRef] = []
     request = pb.GenerateRequest(
         request_id=stamp.request_id,

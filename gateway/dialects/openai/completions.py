@@ -14,6 +14,7 @@ import msgspec
 import orjson
 
 from gateway.dialects.base import Feed, Parsed, Stamp
+from gateway.dialects.json_body import decode
 from gateway.dialects.openai import chunk, errors, wire
 from gateway.dialects.openai.cache import parse_cache
 from gateway.dialects.openai.grammar import parse_grammar
@@ -27,7 +28,6 @@ from gateway.dialects.sampling import (
 )
 from gateway.dialects.unserved import refuse_unserved
 from gateway.generation.fold import Completion, Item
-from gateway.http.body import decode
 from shared.pb import text_pb2 as pb
 
 ID_PREFIX: Final = "cmpl-"

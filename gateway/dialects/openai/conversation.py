@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import msgspec
 
+from gateway.dialects import json_body
 from gateway.dialects.base import MediaRef, Policy, Stamp
 from gateway.dialects.conversation import check_piece_count, check_tool_count, require_input
 from gateway.dialects.openai import wire
-from gateway.http import body
 from shared.errors import ServiceError
 from shared.pb import common_pb2 as common
 from shared.pb import text_pb2 as pb
@@ -119,10 +119,10 @@ def _parse_call(call: wire.ToolCall, path: str) -> pb.ToolCall:
 
 def parse_arguments(raw: msgspec.Raw, path: str) -> str:
     """Return the JSON text of a call's arguments, which may stand in a string or as they are."""
-    arguments = body.decode(_ANY, raw, path)
+    arguments = json_body.decode(_ANY, raw, path)
     if isinstance(arguments, str):
         return arguments
-    body.check_depth(arguments, path)
+    json_body.check_depth(arguments, path)
     return bytes(raw).decode()
 
 
@@ -133,10 +133,10 @@ def parse_tools(raws: list[msgspec.Raw]) -> list[pb.Tool]:
 
 
 def _parse_tool(raw: msgspec.Raw, path: str) -> pb.Tool:
-    tool = body.decode(_TOOL, raw, path)
+    tool = json_body.decode(_TOOL, raw, path)
     if not tool.function.name:
         raise ServiceError("invalid_request", f"{path}.function.name must not be empty", path)
-    body.check_depth(body.decode(_ANY, raw, path), path)
+    json_body.check_depth(json_body.decode(_ANY, raw, path), path)
     return pb.Tool(name=tool.function.name, json=bytes(raw).decode())
 
 
@@ -174,14 +174,14 @@ def parse_template_kwargs(fields: wire.TurnFields) -> str:
     path = "chat_template_kwargs"
     if kwargs is None and bytes(extra.get(path, b"null")) != b"null":
         path = f"extra_body.{path}"
-        kwargs = body.decode(_OBJECT, extra["chat_template_kwargs"], path)
+        kwargs = json_body.decode(_OBJECT, extra["chat_template_kwargs"], path)
     if kwargs is None and "preserve_thinking" in extra:
         kwargs = {"preserve_thinking": extra["preserve_thinking"]}
     # The OpenAI SDK writes what is in its extra_body to the top of the body.
     if kwargs is None and fields.preserve_thinking is not None:
         kwargs = {"preserve_thinking": msgspec.Raw(msgspec.json.encode(fields.preserve_thinking))}
     for name, raw in (kwargs or {}).items():
-        body.check_depth(body.decode(_ANY, raw, path), f"{path}.{name}")
+        json_body.check_depth(json_body.decode(_ANY, raw, path), f"{path}.{name}")
     return msgspec.json.encode(kwargs).decode() if kwargs else ""
 
 

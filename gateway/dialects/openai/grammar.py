@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import msgspec
 
+from gateway.dialects import json_body
 from gateway.dialects.base import Policy
 from gateway.dialects.grammar import parse_gbnf, parse_schema
 from gateway.dialects.openai import wire
 from gateway.dialects.sampling import invalid
-from gateway.http import body
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 
@@ -47,7 +47,7 @@ def parse_response_format(
     Raises:
         ServiceError: it is malformed, unsupported or too large.
     """
-    kind = body.decode(_ANY, fields["type"]) if fields and "type" in fields else None
+    kind = json_body.decode(_ANY, fields["type"]) if fields and "type" in fields else None
     if fields is None or kind in (None, "text"):
         return None
     if kind == "json_object" and policy.json_object:
@@ -56,7 +56,7 @@ def parse_response_format(
         raise _refusal("type must be 'text' or 'json_schema'", "response_format.type")
     inner: dict[str, msgspec.Raw] = {}
     if "json_schema" in fields:
-        inner = body.decode(_OBJECT, fields["json_schema"], "response_format.json_schema")
+        inner = json_body.decode(_OBJECT, fields["json_schema"], "response_format.json_schema")
     if "schema" not in inner:
         raise _refusal("json_schema.schema is required", "response_format.json_schema.schema")
     return parse_schema(inner["schema"], "response_format.json_schema.schema")

@@ -166,7 +166,7 @@ class ChatBody(TurnFields, kw_only=True):
     enable_thinking: bool | None = None
     continue_final_message: bool | None = None
     add_generation_prompt: bool | None = None
-    # Looked at only to be refused: see REFUSED.
+    # Looked at only to be refused: see CHAT_REFUSED.
     modalities: Any = None
     audio: Any = None
     functions: Any = None
@@ -197,7 +197,7 @@ IGNORED_EVERYWHERE: Final[Ignored] = {
     "n_keep": "contexts are not shifted",
     "n_discard": "contexts are not shifted",
 }
-IGNORED: Final[Ignored] = {
+CHAT_IGNORED: Final[Ignored] = {
     **IGNORED_EVERYWHERE,
     "safety_identifier": "not evaluated",
     "verbosity": "a hint that local models do not read",
@@ -220,7 +220,7 @@ REFUSED_EVERYWHERE: Final[Refused] = {
     "mirostat": ((0,), "is not supported"),
     "dynatemp_range": ((0,), "is not supported"),
 }
-REFUSED: Final[Refused] = {
+CHAT_REFUSED: Final[Refused] = {
     **REFUSED_EVERYWHERE,
     "modalities": ((["text"], []), 'must be ["text"]: answers are text'),
     "audio": ((), "is not supported: answers are text"),

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 import msgspec
 import orjson
 
+from gateway.dialects.json_body import compact
 from gateway.dialects.openai import chunk
 from gateway.dialects.openai.responses import wire
 from gateway.dialects.openai.responses.request import (
@@ -23,7 +24,6 @@ from gateway.dialects.openai.responses.request import (
 from gateway.dialects.openai.responses.tool import name_call, show_choice, show_tools
 from gateway.dialects.thought import carry
 from gateway.generation.fold import Block, Completion
-from gateway.http.body import compact
 from shared.pb import common_pb2 as common
 from shared.pb import text_pb2 as pb
 

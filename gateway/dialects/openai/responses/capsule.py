@@ -15,9 +15,9 @@ from typing import Any, Final
 import msgspec
 import orjson
 
+from gateway.dialects import json_body
 from gateway.dialects.openai.responses import wire
 from gateway.dialects.openai.responses.item import read_kind
-from gateway.http import body
 from shared.errors import ServiceError
 
 _VERSION: Final = 1
@@ -63,7 +63,7 @@ def expand(
         return list(items), name_path
     place = len(kinds) - 1 - kinds[::-1].index("compaction")
     path = name_path(place)
-    capsule = _open(body.decode(_ITEM, items[place], path).encrypted_content, path)
+    capsule = _open(json_body.decode(_ITEM, items[place], path).encrypted_content, path)
     kept = [index for index in range(place) if is_pinned(items[index])]
     head = [items[index] for index in kept]
     replayed = [*hand_over(capsule.summary, capsule.items), *capsule.items]
@@ -98,7 +98,7 @@ def _open(sealed: str, path: str) -> Capsule:
     except (binascii.Error, ValueError):
         raise _foreign(place) from None
     try:
-        capsule = body.decode(_CAPSULE, text, place)
+        capsule = json_body.decode(_CAPSULE, text, place)
     except ServiceError:
         raise _foreign(place) from None
     if capsule.version != _VERSION:

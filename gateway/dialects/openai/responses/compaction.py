@@ -14,14 +14,14 @@ import msgspec
 import orjson
 
 from gateway.dialects.base import Stamp
-from gateway.dialects.openai import wire as shared_wire
+from gateway.dialects.json_body import compact
 from gateway.dialects.openai.cache import parse_cache
 from gateway.dialects.openai.conversation import parse_template_kwargs
 from gateway.dialects.openai.responses.answer import Item, item_id, text_part
 from gateway.dialects.openai.responses.capsule import is_pinned, seal
 from gateway.dialects.openai.responses.item import parse_items
+from gateway.dialects.openai.wire import TurnFields
 from gateway.dialects.sampling import parse_sampling
-from gateway.http.body import compact
 from shared.pb import text_pb2 as pb
 
 _INSTRUCTION: Final = """\
@@ -110,7 +110,7 @@ def read_text(items: Sequence[msgspec.Raw]) -> str:
 
 
 def ask_summary(
-    fields: shared_wire.TurnFields, items: Sequence[msgspec.Raw], stamp: Stamp, max_tokens: int
+    fields: TurnFields, items: Sequence[msgspec.Raw], stamp: Stamp, max_tokens: int
 ) -> pb.GenerateRequest:
     """Return the request for a summary of items; without a temperature it is greedy."""
     instruction = {"type": "message", "role": "user", "content": _INSTRUCTION}

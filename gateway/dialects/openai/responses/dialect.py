@@ -18,7 +18,7 @@ from gateway.dialects.openai.responses.stream import ResponseStream
 from gateway.generation.fold import Completion
 
 ID_PREFIX: Final = "resp_"
-KNOWN: Final = frozenset(wire.ResponseBody.__struct_fields__) | wire.IGNORED.keys()
+KNOWN: Final = frozenset(wire.ResponseBody.__struct_fields__) | wire.RESPONSE_IGNORED.keys()
 
 error = errors.error
 

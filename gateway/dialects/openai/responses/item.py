@@ -12,13 +12,13 @@ from typing import Any, Final
 
 import msgspec
 
+from gateway.dialects import json_body
 from gateway.dialects.base import MediaRef
 from gateway.dialects.openai.conversation import parse_arguments, parse_part, refer
 from gateway.dialects.openai.responses import wire
 from gateway.dialects.openai.responses.tool import make_label
 from gateway.dialects.openai.wire import ImageUrl
 from gateway.dialects.thought import recall
-from gateway.http import body
 from shared.errors import ServiceError
 from shared.pb import common_pb2 as common
 from shared.pb import text_pb2 as pb
@@ -43,7 +43,7 @@ def read_kind(raw: msgspec.Raw, path: str) -> str:
     Raises:
         ServiceError: it has neither.
     """
-    head = body.decode(_HEAD, raw, path)
+    head = json_body.decode(_HEAD, raw, path)
     if head.type is None and head.role is None:
         raise ServiceError("invalid_request", f"{path}.type: is required", f"{path}.type")
     return head.type or "message"
@@ -84,13 +84,13 @@ class _Turns:
             self._flush_media()
         match kind:
             case "message":
-                self._add_message(body.decode(_MESSAGE, raw, path), path)
+                self._add_message(json_body.decode(_MESSAGE, raw, path), path)
             case "function_call":
-                self._add_call(body.decode(_CALL, raw, path), path)
+                self._add_call(json_body.decode(_CALL, raw, path), path)
             case "function_call_output":
-                self._add_output(body.decode(_CALL_OUTPUT, raw, path), path)
+                self._add_output(json_body.decode(_CALL_OUTPUT, raw, path), path)
             case "reasoning":
-                item = body.decode(_REASONING, raw, path)
+                item = json_body.decode(_REASONING, raw, path)
                 text = "\n".join(part.text for part in item.content or ())
                 self._thoughts += filter(None, [recall(text, item.encrypted_content or "")])
             case _:
@@ -147,14 +147,14 @@ class _Turns:
             place = f"{path}[{index}]"
             kind = read_kind(raw, place)
             if kind in _TEXTS | _IMAGES:
-                part = _parse_part(body.decode(_PART, raw, place), place, self._media)
+                part = _parse_part(json_body.decode(_PART, raw, place), place, self._media)
                 if part.HasField("media"):
                     self._misplaced.append(part)
                 else:
                     texts.append(part.text)
             else:
-                body.check_depth(body.decode(_ANY, raw, place), place)
-                texts.append(body.compact(raw).decode())
+                json_body.check_depth(json_body.decode(_ANY, raw, place), place)
+                texts.append(json_body.compact(raw).decode())
         if len(self._misplaced) > images:
             texts.append(_IMAGE_NOTE)
         return "\n".join(texts)

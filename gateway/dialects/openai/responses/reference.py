@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
+from gateway.dialects import json_body
 from gateway.dialects.openai.responses import wire
-from gateway.http import body
 from shared.errors import ServiceError
 
 # Each may be a look-up in the store.
@@ -38,8 +38,8 @@ def list_references(items: Sequence[msgspec.Raw]) -> dict[int, str]:
     found: dict[int, str] = {}
     for index, raw in enumerate(items):
         path = f"input[{index}]"
-        if body.decode(_HEAD, raw, path).type == "item_reference":
-            found[index] = body.decode(_REFERENCE, raw, path).id
+        if json_body.decode(_HEAD, raw, path).type == "item_reference":
+            found[index] = json_body.decode(_REFERENCE, raw, path).id
     if len(found) > _MAX_REFERENCES:
         sentence = f"input: must not have more than {_MAX_REFERENCES} references"
         raise ServiceError("invalid_request", sentence, "input")

@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
+from gateway.dialects import json_body
 from gateway.dialects.base import MediaRef, Parsed, Policy, Stamp
 from gateway.dialects.conversation import check_piece_count, require_input
 from gateway.dialects.grammar import parse_schema
@@ -34,7 +35,6 @@ from gateway.dialects.sampling import (
     parse_stop,
 )
 from gateway.dialects.unserved import refuse_unserved
-from gateway.http import body
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 from shared.tool_choice import is_forced
@@ -77,8 +77,8 @@ def read(data: bytes) -> wire.ResponseBody:
     Raises:
         ServiceError: `invalid_request`, naming the field.
     """
-    fields = body.decode(_BODY, data)
-    refuse_unserved(fields, wire.REFUSED)
+    fields = json_body.decode(_BODY, data)
+    refuse_unserved(fields, wire.RESPONSE_REFUSED)
     check_piece_count(len(input_items(fields.input)), "input")
     _check_reference(fields)
     if len(fields.metadata or ()) > _MAX_METADATA:
@@ -231,7 +231,11 @@ def _parse_grammar(fields: wire.ResponseBody, policy: Policy) -> pb.Grammar | No
 
 
 def _parse_format(form: dict[str, msgspec.Raw] | None, policy: Policy) -> pb.Grammar | None:
-    kind = body.decode(_ANY, form["type"], "text.format.type") if form and "type" in form else None
+    kind = (
+        json_body.decode(_ANY, form["type"], "text.format.type")
+        if form and "type" in form
+        else None
+    )
     if form is None or kind in (None, "text"):
         return None
     if kind == "json_object" and policy.json_object:
@@ -248,7 +252,7 @@ def schema_fields(form: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
     """Return what a json_schema format says, which may stand one level deeper, as in chat."""
     if "json_schema" not in form:
         return form
-    return body.decode(_OBJECT, form["json_schema"], "text.format.json_schema")
+    return json_body.decode(_OBJECT, form["json_schema"], "text.format.json_schema")
 
 
 def _parse_logprobs(fields: wire.ResponseBody) -> pb.Logprobs | None:

@@ -15,9 +15,9 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import orjson
 
+from gateway.dialects import json_body
 from gateway.dialects.conversation import check_tool_count
 from gateway.dialects.openai.responses import wire
-from gateway.http import body
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 
@@ -77,7 +77,7 @@ def _find_tools(raws: Sequence[msgspec.Raw]) -> Iterator[_Found]:
         if (kind := _read_kind(raw, path)) != "namespace":
             yield _Found(kind, raw, path, None)
             continue
-        space = body.decode(_NAMESPACE, raw, path)
+        space = json_body.decode(_NAMESPACE, raw, path)
         _require_name(space.name, path)
         for place, inner in enumerate(space.tools):
             inner_path = f"{path}.tools[{place}]"
@@ -85,14 +85,14 @@ def _find_tools(raws: Sequence[msgspec.Raw]) -> Iterator[_Found]:
 
 
 def _read_kind(raw: msgspec.Raw, path: str) -> str:
-    return str(body.decode(_HEAD, raw, path).type)
+    return str(json_body.decode(_HEAD, raw, path).type)
 
 
 def _read_function(raw: msgspec.Raw, path: str) -> wire.FunctionTool:
-    tool = body.decode(_FUNCTION, raw, path)
+    tool = json_body.decode(_FUNCTION, raw, path)
     _require_name(tool.name, path)
     place = f"{path}.parameters"
-    body.check_depth(body.decode(_PARAMETERS, tool.parameters, place), place)
+    json_body.check_depth(json_body.decode(_PARAMETERS, tool.parameters, place), place)
     return tool
 
 
@@ -108,7 +108,7 @@ def parse_tool(tool: ResponseTool) -> pb.Tool:
     if given.description is not None:
         function["description"] = given.description
     if bytes(given.parameters) != b"null":
-        function["parameters"] = orjson.Fragment(body.compact(given.parameters))
+        function["parameters"] = orjson.Fragment(json_body.compact(given.parameters))
     nested = orjson.dumps({"type": "function", "function": function})
     return pb.Tool(name=tool.label, json=nested.decode())
 
@@ -146,7 +146,7 @@ def _show_function(tool: wire.FunctionTool) -> dict[str, Any]:
     if tool.description is not None:
         shown["description"] = tool.description
     return shown | {
-        "parameters": orjson.Fragment(body.compact(tool.parameters)),
+        "parameters": orjson.Fragment(json_body.compact(tool.parameters)),
         "strict": tool.strict,
     }
 

@@ -81,7 +81,7 @@ class CallOutputItem(msgspec.Struct):
     output: str | list[msgspec.Raw]
 
 
-class ReasoningText(msgspec.Struct):
+class ThoughtPart(msgspec.Struct):
     """A piece of thoughts."""
 
     text: str
@@ -91,7 +91,7 @@ class ReasoningText(msgspec.Struct):
 class ReasoningItem(msgspec.Struct):
     """Thoughts before an answer or a call. Where they have no text, the content carries them."""
 
-    content: list[ReasoningText] | None = None
+    content: list[ThoughtPart] | None = None
     encrypted_content: str | None = None
 
 
@@ -168,7 +168,7 @@ class ResponseBody(wire.TurnFields, kw_only=True):
     include: list[str] | None = None
     context_management: list[ContextEdit] | None = None
     safety_identifier: str | None = None
-    # Looked at only to be refused: see REFUSED.
+    # Looked at only to be refused: see RESPONSE_REFUSED.
     background: Any = None
     truncation: Any = None
     prompt: Any = None
@@ -187,7 +187,7 @@ class CompactBody(wire.TurnFields, kw_only=True):
 
 
 # Known fields without effect here, and why that is right.
-IGNORED: Final[Ignored] = {
+RESPONSE_IGNORED: Final[Ignored] = {
     **{
         name: why
         for name, why in wire.IGNORED_EVERYWHERE.items()
@@ -200,7 +200,7 @@ IGNORED: Final[Ignored] = {
 
 # Known fields that would change the answer and are not served: the values that ask for nothing,
 # and what to say to the others.
-REFUSED: Final[Refused] = {
+RESPONSE_REFUSED: Final[Refused] = {
     **wire.REFUSED_EVERYWHERE,
     "background": ((False,), "is not supported: a response is made while its client waits"),
     "truncation": (("disabled", ""), 'must be "disabled": nothing is dropped silently'),

@@ -332,8 +332,8 @@ def test_messages_of_errors_are_short_whatever_the_client_sends():
 
 def test_a_field_is_in_one_table_only():
     fields = set(wire.ChatBody.__struct_fields__)
-    assert fields.isdisjoint(wire.IGNORED)
-    assert fields.issuperset(wire.REFUSED)
+    assert fields.isdisjoint(wire.CHAT_IGNORED)
+    assert fields.issuperset(wire.CHAT_REFUSED)
 
 
 def test_media_is_referred_to_and_not_fetched():

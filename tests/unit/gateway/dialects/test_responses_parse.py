@@ -406,9 +406,9 @@ def test_sampling_fields_are_those_of_chat():
 
 
 def test_every_field_is_read_ignored_or_refused_and_none_twice():
-    assert not wire.IGNORED.keys() & wire.REFUSED.keys()
-    assert wire.REFUSED.keys() <= set(wire.ResponseBody.__struct_fields__)
-    assert not wire.IGNORED.keys() & set(wire.ResponseBody.__struct_fields__)
+    assert not wire.RESPONSE_IGNORED.keys() & wire.RESPONSE_REFUSED.keys()
+    assert wire.RESPONSE_REFUSED.keys() <= set(wire.ResponseBody.__struct_fields__)
+    assert not wire.RESPONSE_IGNORED.keys() & set(wire.ResponseBody.__struct_fields__)
     assert wire.COMPACT_REFUSED.keys() <= set(wire.CompactBody.__struct_fields__)
 
 

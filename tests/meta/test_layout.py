@@ -1,0 +1,67 @@
+"""How large a room and a module may be, and that names mean one thing each."""
+
+from __future__ import annotations
+
+import ast
+import statistics
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("gateway", "workers", "shared", "deploy")
+MOST_MODULES = 16
+MOST_LINES = 300
+MEDIAN_LINES = 120
+BOUNDED = ("gateway", "shared", "deploy")
+# One module per dialect or format: these may grow.
+UNBOUNDED = ("gateway/dialects/", "workers/text/toolcalls/formats")
+
+MODULES = [
+    path.relative_to(ROOT)
+    for package in PACKAGES
+    for path in sorted((ROOT / package).rglob("*.py"))
+    if "pb" not in path.parts
+]
+
+
+def read(path):
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def test_a_folder_holds_few_modules():
+    counts = Counter(str(path.parent) for path in MODULES if path.name != "__init__.py")
+    large = {folder for folder, count in counts.items() if count > MOST_MODULES}
+    assert not {folder for folder in large if not folder.startswith(UNBOUNDED)}
+
+
+def test_modules_are_short():
+    lines = {str(path): len(read(path).splitlines()) for path in MODULES}
+    long = {path: count for path, count in lines.items() if count > MOST_LINES}
+    assert not {path for path in long if path.startswith(BOUNDED)}
+    assert statistics.median(lines.values()) <= MEDIAN_LINES
+
+
+def test_a_class_name_is_given_once():
+    found = {}
+    for path in MODULES:
+        if path.is_relative_to("workers/text/toolcalls"):
+            continue
+        for node in ast.walk(ast.parse(read(path))):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(str(path))
+    assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}
+
+
+@pytest.mark.parametrize("path", [p for p in MODULES if str(p).startswith(BOUNDED)], ids=str)
+def test_our_own_modules_are_imported_under_their_names(path):
+    for node in ast.walk(ast.parse(read(path))):
+        if not isinstance(node, ast.Import | ast.ImportFrom):
+            continue
+        module = getattr(node, "module", None) or ""
+        for item in node.names:
+            name = f"{module}.{item.name}".lstrip(".")
+            # The generated modules have names that are too long to write: text_pb2 as pb.
+            if name.startswith(PACKAGES) and not name.startswith("shared.pb"):
+                assert item.asname is None, f"{name} as {item.asname}"
