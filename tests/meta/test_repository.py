@@ -1,4 +1,4 @@
-"""What no file of the repository may say."""
+"""What no file of the repository may contain."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Put together here, so that this file does not say them either.
+# Joined from parts, so that this file does not match.
 REGISTRY = "|".join(
     [
         "index" + "-url",
@@ -34,7 +34,7 @@ PENDING = "|".join(
 
 
 def read_tracked():
-    """Return the text files of the repository, by name; generated code is left out."""
+    """Return the text files of the repository by name, without generated code."""
     listing = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
     )
@@ -71,7 +71,7 @@ def test_no_file_names_a_path_of_a_machine():
     assert list_matches(MACHINE, TRACKED) == []
 
 
-def test_no_unfinished_work_is_committed():
+def test_no_source_has_pending_work():
     sources = [name for name in TRACKED if name.endswith(".py")]
     assert len(sources) > 30
     assert list_matches(PENDING, sources) == []
@@ -85,7 +85,7 @@ def test_no_unfinished_work_is_committed():
         (PENDING, "# TO" + "DO: later"),
     ],
 )
-def test_the_patterns_find_what_they_are_for(pattern, line):
+def test_each_pattern_matches_its_example(pattern, line):
     assert re.search(pattern, line)
 
 
@@ -94,3 +94,16 @@ def test_no_module_is_named_vaguely():
     for name in TRACKED:
         path = Path(name)
         assert path.suffix != ".py" or path.stem not in vague, name
+
+
+def test_pages_name_only_modules_that_exist():
+    pages = [name for name in TRACKED if name.endswith(".md")]
+    found = {
+        (page, path)
+        for page in pages
+        for path in re.findall(
+            r"`((?:gateway|workers|shared|deploy|tests)/[\w/]+\.py)`", TRACKED[page]
+        )
+    }
+    assert len(found) > 60
+    assert sorted((page, path) for page, path in found if not (ROOT / path).is_file()) == []
