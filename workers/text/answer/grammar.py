@@ -1,8 +1,8 @@
-"""Structured output: grammars compiled, followed, and turned into masks.
+"""Structured output: grammars compiled to llguidance's matchers.
 
-Owns llguidance. What it can't express exactly is refused with the keyword at fault, never
-ignored, and a refusal never repeats the schema. Compiling runs on a thread of its own, in bounded
-effort; following and masking run on the engine thread, one mask call per step for all rows.
+What llguidance can't express exactly is refused with the keyword at fault, never ignored, and a
+refusal never repeats the schema. Runs on the render thread, in bounded effort; the matchers are
+followed by guide.py and turned into masks by sampling/mask.py, on the engine thread.
 """
 
 from __future__ import annotations
@@ -15,15 +15,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import llguidance.hf
-import mlx.core as mx
-import numpy as np
-from llguidance import LLExecutor, LLMatcher, LLParserLimits, LLTokenizer, grammar_from
-from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask_par
+from llguidance import LLMatcher, LLParserLimits, LLTokenizer, grammar_from
 
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 from workers.text.answer.exactness import JSON_STYLE, InexactError, make_exact
-from workers.text.answer.guide import Guide
 
 # Sources: the reference's limits on a grammar (100,000 symbols, 50,000 lexer states); the fuel
 # limits are llguidance's own defaults, about 20 ms of work.
@@ -198,66 +194,3 @@ def _places(schema: Any, keyword: str, path: str) -> Iterator[tuple[str, Any]]:
     elif isinstance(schema, list):
         for index, value in enumerate(schema):
             yield from _places(value, keyword, f"{path}[{index}]")
-
-
-def guide_logits(logits: mx.array, guides: Sequence[Guide | None]) -> mx.array:
-    """Return logits in which every guided row has only what its guide lets it sample.
-
-    Args:
-        logits: [rows, vocabulary].
-        guides: one per row, None where nothing guides.
-    """
-    forced = {
-        row: guide.forced
-        for row, guide in enumerate(guides)
-        if guide is not None and guide.forced is not None
-    }
-    matchers = [
-        guide.matcher if guide is not None and row not in forced else None
-        for row, guide in enumerate(guides)
-    ]
-    if any(matcher is not None for matcher in matchers):
-        # The masks are worked out while the device computes.
-        mx.async_eval(logits)
-        logits = constrain(logits, matchers, [guide and guide.alternative for guide in guides])
-    for row, guide in enumerate(guides):
-        if guide is not None and guide.barred:
-            logits[row, mx.array(guide.barred)] = -mx.inf
-    for row, token in forced.items():
-        only = mx.where(mx.arange(logits.shape[-1]) == token, 0.0, -mx.inf)
-        logits[row] = only.astype(logits.dtype)
-    return logits
-
-
-_executor = functools.lru_cache(maxsize=1)(LLExecutor)
-
-
-def constrain(
-    logits: mx.array,
-    matchers: Sequence[LLMatcher | None],
-    alternatives: Sequence[int | None],
-) -> mx.array:
-    """Return logits in which every row with a matcher has only its allowed tokens left.
-
-    Args:
-        logits: [rows, vocabulary].
-        matchers: one per row, None where nothing constrains.
-        alternatives: one per row: an id that is allowed as well.
-    """
-    rows = [row for row, matcher in enumerate(matchers) if matcher is not None]
-    if not rows:
-        return logits
-    size = logits.shape[-1]
-    bits = allocate_token_bitmask(len(rows), size)
-    pairs = [(matchers[row], place) for place, row in enumerate(rows)]
-    fill_next_token_bitmask_par(_executor(), pairs, bits)
-    allowed = np.unpackbits(bits.view(np.uint8), axis=-1, bitorder="little", count=size)
-    for place, row in enumerate(rows):
-        if (token := alternatives[row]) is not None:
-            allowed[place, token] = 1
-    mask = mx.array(allowed.astype(np.bool_))
-    if len(rows) == logits.shape[0]:
-        return mx.where(mask, logits, -mx.inf)
-    index = mx.array(rows)
-    logits[index] = mx.where(mask, logits[index], -mx.inf)
-    return logits

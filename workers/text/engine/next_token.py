@@ -13,10 +13,9 @@ from dataclasses import dataclass
 import mlx.core as mx
 
 from shared.pb import text_pb2 as pb
-from workers.text.answer.grammar import guide_logits
 from workers.text.engine.sequence import Sequence
 from workers.text.model import TextModel
-from workers.text.sampling import penalty
+from workers.text.sampling import mask, penalty
 from workers.text.sampling.logprob import Logprob
 from workers.text.sampling.sampler import Sampler, remaining
 
@@ -53,7 +52,7 @@ class NextToken:
             logits = penalty.apply(logits, [row.penalty for row in rows], contexts)
         guides = [row.guide for row in rows]
         if any(guide is not None for guide in guides):
-            logits = guide_logits(logits, guides)
+            logits = mask.apply(logits, guides)
         positions = [len(row.ids) + (index < due) for index, row in enumerate(rows)]
         tokens = self._sampler.sample(logits, positions)
         wanted = [row.logprobs for row in rows]

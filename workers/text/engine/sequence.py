@@ -9,23 +9,59 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import mlx.core as mx
 
 from shared.errors import ServiceError, to_message
 from shared.pb import common_pb2
 from shared.pb import text_pb2 as pb
-from workers.text.answer.guide import Guide
-from workers.text.answer.output import Output
 from workers.text.sampling.filter import SamplingRule
 from workers.text.sampling.logprob import Logprob
+from workers.text.sampling.mask import NextTokenRule
 from workers.text.sampling.penalty import PenaltyRule
 from workers.text.sampling.repetition import LoopRule
 
 log = logging.getLogger(__name__)
 
 Reason = pb.Finished
+
+
+class EventDecoder(Protocol):
+    """Turns the ids of one sequence into events; the same ids give the same events.
+
+    Attributes:
+        called: whether a tool call was found.
+        reasoning_tokens: ids sampled inside blocks of thoughts.
+    """
+
+    called: bool
+    reasoning_tokens: int
+
+    @property
+    def stop_string(self) -> str | None:
+        """The stop string that matched, once one has."""
+
+    def feed(self, token: int, info: pb.TokenInfo | None = None) -> list[pb.Event]:
+        """Return the events that one more id gives."""
+
+    def finish(self) -> list[pb.Event]:
+        """Return the events of text that was held back, and the end of the open block."""
+
+
+class Constraint(NextTokenRule, Protocol):
+    """Limits what one sequence may sample, by the ids it has sampled."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether the sequence ends here."""
+
+    @property
+    def broken(self) -> bool:
+        """Whether an id came that is not allowed."""
+
+    def follow(self, token: int) -> None:
+        """Take in an id that was sampled; the decoder has been fed it."""
 
 
 @dataclass(eq=False)
@@ -56,14 +92,14 @@ class Sequence:
     sampling: SamplingRule
     penalty: PenaltyRule
     loop: LoopRule
-    output: Output
+    output: EventDecoder
     end_ids: frozenset[int]
     max_tokens: int
     context_tokens: int
     reserved_tokens: int
     namespace: bytes | None = None
     snapshots: tuple[int, ...] = ()
-    guide: Guide | None = None
+    guide: Constraint | None = None
     must_call: bool = False
     logprobs: int | None = None
     queued_s: float = field(default_factory=time.monotonic)
