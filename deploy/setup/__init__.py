@@ -1,4 +1,4 @@
-"""What a machine needs before anything runs: the virtual environment and a fast BLAS.
+"""What a machine needs before anything runs: the virtual environment, a fast BLAS, progress lines.
 
-Runs on a bare Python with the standard library alone. May be imported by every other room.
+Runs on the system's Python with the standard library alone. May be imported by every other room.
 """

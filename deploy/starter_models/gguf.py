@@ -1,9 +1,8 @@
 """Turns a llama-architecture GGUF file into a folder that mlx-lm loads.
 
-Owns the mapping of tensors and of the configuration; gguf_tokenizer.py has the
-tokenizer's. Reads with MLX's own GGUF reader, which hands quantised blocks over in MLX's packed
-layout, so that a quantised folder holds the very numbers of the file. Runs on the caller's
-thread, on the CPU.
+Owns the mapping of tensors and configuration; gguf_tokenizer.py maps the tokenizer. MLX's GGUF
+reader returns quantised blocks in MLX's packed layout, so a quantised folder holds the numbers
+of the file unchanged. Runs on the caller's thread, on the CPU.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from typing import Any, Final
 
 import mlx.core as mx
 
+from deploy.setup.progress import Report, track
 from deploy.starter_models import gguf_tokenizer
 
 Tensors = dict[str, Any]
@@ -43,10 +43,10 @@ _SCALES: Final = ("scales", "biases")
 
 
 class ConversionError(Exception):
-    """The file holds something this mapping does not know. The message names it."""
+    """The file has something that this mapping does not know. The message names it."""
 
 
-def convert(source: Path, folder: Path, *, quantised: bool) -> None:
+def convert(source: Path, folder: Path, *, quantised: bool, report: Report) -> None:
     """Write the mlx-lm folder of a GGUF file.
 
     Args:
@@ -55,7 +55,7 @@ def convert(source: Path, folder: Path, *, quantised: bool) -> None:
         quantised: keep the file's blocks, with fp16 scales; else everything becomes fp32.
 
     Raises:
-        ConversionError: another architecture, or a tensor without a place.
+        ConversionError: another architecture, or an unknown tensor.
     """
     with mx.stream(mx.cpu):
         loaded: Any = mx.load(str(source), return_metadata=True)
@@ -66,6 +66,8 @@ def convert(source: Path, folder: Path, *, quantised: bool) -> None:
             tensors = {name: _halve(array) for name, array in tensors.items()}
         else:
             tensors = widen(tensors)
+        for array in track(tensors.values(), report):
+            mx.eval(array)
         mx.save_safetensors(str(folder / "model.safetensors"), tensors, metadata={"format": "mlx"})
     config["torch_dtype"] = "float16" if quantised else "float32"
     _write(folder / "config.json", config)
@@ -100,14 +102,14 @@ def split(name: str) -> tuple[int | None, str, str]:
     """Return layer, part and kind of a GGUF tensor name such as `blk.3.attn_q.weight`.
 
     Raises:
-        ConversionError: llama has no such tensor.
+        ConversionError: a llama model has no such tensor.
     """
     pieces = name.split(".")
     if len(pieces) == 2 and pieces[0] in _OUTER:
         return None, pieces[0], pieces[1]
     if len(pieces) == 4 and pieces[0] == "blk" and pieces[2] in _INNER:
         return int(pieces[1]), pieces[2], pieces[3]
-    raise ConversionError(f"no place for the tensor {name!r} in a llama model")
+    raise ConversionError(f"a llama model has no tensor {name!r}")
 
 
 def unpermute(array: Any, heads: int) -> Any:

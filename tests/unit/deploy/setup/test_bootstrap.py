@@ -1,8 +1,9 @@
-"""The stamp decides whether anything is installed."""
+"""The stamp decides whether anything is installed; a failed installer is named."""
 
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -44,12 +45,66 @@ def test_a_torn_stamp_counts_as_none(tmp_path, text):
     assert bootstrap.read_stamp(tmp_path / "stamp") is None
 
 
-def test_a_covered_environment_is_left_alone(project):
+def test_a_covered_environment_is_left_alone_and_nothing_is_printed(project, capsys):
     venv = project / ".venv"
     venv.mkdir()
     stamp = EnvironmentStamp(bootstrap.fingerprint(project), str(venv), ("dev", "text"))
     text = json.dumps({"source": stamp.source, "folder": stamp.folder, "extras": stamp.extras})
     (venv / "mlxcel-stamp.json").write_text(text)
-    # There is no interpreter in it: anything but leaving it alone would fail.
+    # It has no interpreter: any installer would fail.
     bootstrap.set_up(project, ["text"])
     assert [path.name for path in venv.iterdir()] == ["mlxcel-stamp.json"]
+    assert capsys.readouterr() == ("", "")
+    assert not (project / ".cache").exists()
+
+
+def make_environment(project, pip):
+    """An environment of an older pyproject.toml, whose interpreter is a shell script."""
+    interpreter = project / ".venv" / "bin" / "python"
+    interpreter.parent.mkdir(parents=True)
+    interpreter.write_text(f"#!/bin/sh\n{pip}\n")
+    interpreter.chmod(0o755)
+    stamp = {"source": "older", "folder": str(project / ".venv"), "extras": ["text"]}
+    (project / ".venv" / "mlxcel-stamp.json").write_text(json.dumps(stamp))
+
+
+def test_a_changed_project_is_installed_again_in_one_step(project, capsys, monkeypatch):
+    monkeypatch.setattr(bootstrap.openblas, "find", lambda: project)
+    make_environment(project, 'echo "$@"')
+    bootstrap.set_up(project, ["text"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "==> Python packages …"
+    assert re.fullmatch(r"==> Python packages … \d+ s", lines[1])
+    assert len(lines) == 2
+    assert "-c constraints.txt --progress-bar raw -e .[text]" in (
+        project / ".cache" / "set-up.log"
+    ).read_text("utf-8")
+    bootstrap.set_up(project, ["text"])
+    assert capsys.readouterr().out == ""
+
+
+def test_a_failed_installer_is_named_and_tried_again_later(project, capsys, monkeypatch):
+    monkeypatch.setattr(bootstrap.openblas, "find", lambda: project)
+    make_environment(project, "echo no network; exit 1")
+    with pytest.raises(bootstrap.SetUpError, match="pip could not install the packages"):
+        bootstrap.set_up(project, ["text"])
+    out = capsys.readouterr().out
+    assert "==> Python packages … failed after" in out
+    assert "    no network\n" in out
+    assert str(project / ".cache" / "set-up.log") in out
+    assert not (project / ".venv" / "mlxcel-stamp.json").exists()
+
+
+@pytest.mark.parametrize(("platform", "how"), [("darwin", "brew"), ("linux", "apt-get")])
+def test_a_missing_program_is_a_warning_that_says_how_to_install_it(
+    project, platform, how, capsys, monkeypatch
+):
+    monkeypatch.setattr("sys.platform", platform)
+    monkeypatch.setattr(bootstrap.openblas, "find", lambda: project)
+    monkeypatch.setenv("PATH", str(project))
+    make_environment(project, "exit 0")
+    bootstrap.set_up(project, ["text", "dev"])
+    assert re.search(
+        rf"==> redis-server … \d+ s: WARNING: not installed; .*: {how} install redis",
+        capsys.readouterr().out,
+    )

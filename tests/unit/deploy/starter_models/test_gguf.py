@@ -115,7 +115,7 @@ def source(tmp_path):
 def folder(source, tmp_path):
     folder = tmp_path / "model"
     folder.mkdir()
-    gguf.convert(source, folder, quantised=False)
+    gguf.convert(source, folder, quantised=False, report=lambda *_: None)
     return folder
 
 

