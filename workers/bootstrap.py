@@ -1,7 +1,7 @@
-"""A worker process's place in the fleet: its command line, its settings, its address, its lock.
+"""The start of a worker process, whatever its kind: command line, settings, address, lock.
 
-The same for every kind of worker; what is done there is the kind's own. Runs before anything
-heavy is imported or started, and whatever is wrong ends the process for good with one line.
+Runs before anything heavy is imported or started. Any error ends the process permanently, with
+one line.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _LOCK_TIMEOUT_S = 5.0
 
 @dataclass(frozen=True)
 class WorkerConfig:
-    """Where a process stands.
+    """What one process is configured to serve.
 
     Attributes:
-        folder: where relative paths of the fleet file start.
+        folder: base of the fleet file's relative paths.
         settings: of the entry's kind.
-        address: gRPC address to listen at.
-        memory_share: part of the device's memory that the process may use.
+        address: gRPC address to listen on.
+        memory_share: share of the device's memory that the process may use, 0 to 1.
     """
 
     folder: Path
@@ -41,34 +41,35 @@ class WorkerConfig:
     memory_share: float
 
 
-def take(
+def start(
     program: str,
     kinds: Mapping[str, type],
     arguments: Sequence[str],
     check: Callable[[Any, Path], None],
 ) -> WorkerConfig:
-    """Return this process's place, with its log set up and its address locked.
+    """Read this process's configuration, set up its log and lock its address.
 
     Args:
         program: module that is run, e.g. "workers.text".
         kinds: settings group of each kind that the program serves.
-        check: refuses settings that can't work, with a ConfigError; gets the fleet's folder too.
+        check: called with settings and fleet folder; raises ConfigError for settings that can't
+            work.
     """
     try:
-        place = find(program, kinds, arguments)
-        logs.set_up(place.entry.name, place.settings.log_level)
-        check(place.settings, place.folder)
-        lock_address(place.address)
+        config = read_config(program, kinds, arguments)
+        logs.set_up(config.entry.name, config.settings.log_level)
+        check(config.settings, config.folder)
+        lock_address(config.address)
     except (ConfigError, rundir.RunDirectoryError, lifecycle.PermanentError) as failure:
         lifecycle.exit_permanently(str(failure))
-    return place
+    return config
 
 
-def find(program: str, kinds: Mapping[str, type], arguments: Sequence[str]) -> WorkerConfig:
-    """Return the place that a command line means.
+def read_config(program: str, kinds: Mapping[str, type], arguments: Sequence[str]) -> WorkerConfig:
+    """Return the configuration of the worker that a command line names.
 
     Raises:
-        ConfigError: the fleet has none such, or a setting can't be read.
+        ConfigError: the fleet has no such worker, or a setting can't be read.
     """
     options = _parse(program, kinds, arguments)
     fleet = load_fleet(options.config)
@@ -88,23 +89,23 @@ def find(program: str, kinds: Mapping[str, type], arguments: Sequence[str]) -> W
 def _parse(program: str, kinds: Mapping[str, type], arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog=f"python -m {program}")
     parser.add_argument("--config", type=Path, required=True, help="fleet file")
-    parser.add_argument("--name", default=next(iter(kinds)), help="which worker of it to be")
-    parser.add_argument("--replica", type=int, default=0, help="which of its replicas")
+    parser.add_argument("--name", default=next(iter(kinds)), help="worker of that file to run")
+    parser.add_argument("--replica", type=int, default=0, help="number of its replica")
     add_arguments(parser, kinds.values())
     return parser.parse_args(arguments)
 
 
-def leave(code: int) -> NoReturn:
-    """End the process, whatever its threads are doing: one that computes must not hold it up."""
+def exit_process(code: int) -> NoReturn:
+    """End the process at once; a thread that computes must not delay it."""
     logging.shutdown()
     os._exit(code)
 
 
 def lock_address(address: str) -> None:
-    """Make sure that no other process listens on a unix socket path.
+    """Lock a unix socket path for this process.
 
     Raises:
-        PermanentError: one does.
+        PermanentError: another process has locked it.
     """
     if not address.startswith("unix:"):
         return

@@ -1,6 +1,6 @@
-"""The rim of a worker's RPCs: every failure leaves as a typed error.
+"""The error boundary of a worker's RPCs: every failure reaches the client as a typed error.
 
-The only place in workers/ besides the engine thread where any exception is caught.
+Besides the threads that run a model, the only module of workers/ that catches every exception.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import grpc.aio
 from shared.errors import ServiceError, abort
 
 log = logging.getLogger(__name__)
+RpcContext = grpc.aio.ServicerContext[Any, Any]
 T = TypeVar("T")
-Method = Callable[[Any, Any, grpc.aio.ServicerContext], Awaitable[T]]
-StreamMethod = Callable[[Any, Any, grpc.aio.ServicerContext], AsyncGenerator[T]]
+Method = Callable[[Any, Any, RpcContext], Awaitable[T]]
 
 
 def error_boundary(method: Method[T]) -> Method[T]:
-    """Wrap a unary RPC method of a servicer."""
+    """Wrap an RPC method that returns one message."""
 
     @functools.wraps(method)
-    async def wrapped(self: Any, request: Any, context: grpc.aio.ServicerContext) -> T:
+    async def wrapped(self: Any, request: Any, context: RpcContext) -> T:
         try:
             return await method(self, request, context)
         except ServiceError as error:
@@ -38,17 +38,17 @@ def error_boundary(method: Method[T]) -> Method[T]:
     return wrapped
 
 
-def stream_error_boundary(method: StreamMethod[T]) -> StreamMethod[T]:
-    """Wrap an RPC method of a servicer that answers in pieces."""
+def stream_error_boundary(
+    method: Callable[[Any, Any, RpcContext], AsyncGenerator[T]],
+) -> Callable[[Any, Any, RpcContext], AsyncIterator[T]]:
+    """Wrap an RPC method that yields messages."""
 
     @functools.wraps(method)
-    async def wrapped(
-        self: Any, request: Any, context: grpc.aio.ServicerContext
-    ) -> AsyncIterator[T]:
+    async def wrapped(self: Any, request: Any, context: RpcContext) -> AsyncIterator[T]:
         try:
-            async with contextlib.aclosing(method(self, request, context)) as pieces:
-                async for piece in pieces:
-                    yield piece
+            async with contextlib.aclosing(method(self, request, context)) as messages:
+                async for message in messages:
+                    yield message
         except ServiceError as error:
             failure = error
         except Exception:

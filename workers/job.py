@@ -1,7 +1,7 @@
-"""One call on its way through a lane: its place in the order of service, and its answer.
+"""One call to a model thread: its order of service, and its result.
 
-Owns what happens to a call, not when: that is lane.py's, and what is done for it the model's. Made
-on the event loop, then the lane's thread's own, but for the answer, which the loop waits for.
+When it is served is decided by `ModelThread`, and what is computed by the model. Made on the event
+loop, then used by the model thread alone, except `answer`, which the loop awaits.
 """
 
 from __future__ import annotations
@@ -18,17 +18,16 @@ T = TypeVar("T")
 
 
 class Job(Generic[T]):
-    """One call on its way through the lane. Made on the event loop; a kind adds its own fields.
+    """One call. A kind adds its own fields.
 
     Args:
-        priority: its class.
-        arrival_ns: when the gateway first saw it; orders calls of one class.
-        timeout_s: after which nobody waits any more; None for never.
+        arrival_ns: when the gateway received it; orders calls of one class.
+        timeout_s: None for no limit.
 
     Attributes:
-        begun: whether the model has done anything for it.
-        ended: whether it is answered, failed, or its client is gone.
-        finished: whether it ended with an answer.
+        begun: whether the model has served it at least once.
+        ended: whether it is finished, failed or cancelled.
+        finished: whether it ended with a result.
         failed: whether it ended with an error.
     """
 
@@ -48,26 +47,26 @@ class Job(Generic[T]):
         self.answer: asyncio.Future[T] = self._loop.create_future()
 
     def rank(self, now_s: float) -> tuple[int, int]:
-        """Return its place in the order of service; smaller goes first."""
+        """Return the sort key of the order of service: class, then arrival."""
         return (effective_class(self.priority, now_s - self._served_s), self.arrival_ns)
 
     def serve(self) -> None:
-        """Note that the model does something for it now. On the lane's thread."""
+        """Record that the model serves the call now. On the model thread."""
         self.begun = True
         self._served_s = time.monotonic()
 
     def finish(self, result: T) -> None:
-        """Answer the call. On the lane's thread."""
+        """End the call with its result. On the model thread."""
         self.ended = self.finished = True
-        self._loop.call_soon_threadsafe(_settle, self.answer, result, None)
+        self._loop.call_soon_threadsafe(_resolve, self.answer, result, None)
 
     def fail(self, error: ServiceError) -> None:
-        """End the call with an error. On the lane's thread."""
+        """End the call with an error. On the model thread."""
         self.ended = self.failed = True
-        self._loop.call_soon_threadsafe(_settle, self.answer, None, error)
+        self._loop.call_soon_threadsafe(_resolve, self.answer, None, error)
 
 
-def _settle(answer: asyncio.Future[Any], result: Any, error: ServiceError | None) -> None:
+def _resolve(answer: asyncio.Future[Any], result: Any, error: ServiceError | None) -> None:
     if answer.done():
         return
     if error is None:

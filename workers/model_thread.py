@@ -1,10 +1,10 @@
-"""A lane: calls that wait for one model, and the one thread that runs it.
+"""The one thread that runs a model, and the calls that wait for it.
 
-For every kind of worker that answers each call by itself. The lane owns the thread, the bound on
-calls, their order (class, then arrival) and their end; the model decides what one step does, and
-for which of the calls that wait. Between two steps the lane looks at what has arrived, and drops
-calls whose client is gone or whose time is up. A step that raises ends the lane: MLX's state is
-unknown then, and a new process is the only safe place to go on.
+For every kind of worker that answers each call by itself. Owns the thread, the limit on calls,
+their order (class, then arrival) and their end; the model decides what one step computes, and for
+which of the waiting calls. Between two steps the thread receives new calls, and drops those that
+are cancelled or past their deadline. A step that raises ends the thread: MLX's state is undefined
+then, and only a new process is safe.
 """
 
 from __future__ import annotations
@@ -25,81 +25,81 @@ from workers.job import Job
 
 log = logging.getLogger(__name__)
 
-J = TypeVar("J", bound="Job[Any]")
+J = TypeVar("J", bound=Job[Any])
+J_contra = TypeVar("J_contra", bound=Job[Any], contravariant=True)
 M = TypeVar("M", bound="Model[Any]")
 
 _IDLE_WAIT_S = 0.5
-# How long the lane waits for as many calls as the last step has answered: a part of that step, and
-# a limit. Their clients tend to come back together, but not in the same millisecond, and a step
-# for the first of them alone would make the others wait for the one after.
+# How long the thread waits after a step for as many calls as that step has answered: a part of the
+# step's duration, and a limit. Clients tend to send their next calls together, but not in the same
+# millisecond; a step for the first of them alone would delay the others by one more step.
 _LINGER_PART = 0.2
 _LINGER_S = 0.05
 
 
-class Model(Protocol[J]):
-    """What a lane runs.
+class Model(Protocol[J_contra]):
+    """What a model thread runs.
 
     Attributes:
-        card: what it is; its `queue_limit` is the lane's own.
+        card: of the loaded model.
     """
 
     card: worker_pb2.ModelCard
 
-    def step(self, jobs: Sequence[J]) -> None:
+    def step(self, jobs: Sequence[J_contra]) -> None:
         """Do one bounded piece of work: serve some jobs, finish or fail those that are done.
 
         Args:
-            jobs: those that wait, at least one, first served first. It need not do what they
-                ask in that order, nor for one at a time.
+            jobs: at least one, in the order of service. The model may serve them in another
+                order, and several at once.
 
         Raises:
-            Exception: the model can't go on.
+            Exception: the model can't continue.
         """
 
 
 class ThreadObserver(Protocol):
-    """Who hears from the lane. Every method is called on its thread."""
+    """Callbacks of a model thread. Every method is called on that thread."""
 
     def ready(self) -> None:
-        """The model is loaded; calls are taken."""
+        """The model is loaded and accepts calls."""
 
-    def worked(self) -> None:
-        """The load has changed."""
+    def load_changed(self) -> None: ...
 
     def ended(self, failure: BaseException | None) -> None:
-        """The thread is about to end; with what ended it, unless it was told to stop."""
+        """The thread is ending, because of a failure or after `stop`."""
 
 
 class ModelThread(Generic[M, J]):
     """Runs calls on one model.
 
     Args:
-        load: makes the model; called on the lane's thread.
-        limit: calls that may be here in each queue, those being prepared included.
+        load: loads the model; called on the model thread.
+        limit: calls admitted to each queue at most, those being prepared included.
 
     Attributes:
-        listener: set before the thread is started.
+        observer: set before the thread is started.
         steps: number of steps done.
-        counters: since the start; they only grow.
+        counters: since the start of the process.
     """
 
-    listener: ThreadObserver
+    observer: ThreadObserver
 
     def __init__(self, load: Callable[[], M], limit: int) -> None:
         self._load = load
         self._limit = max(1, limit)
-        self._held: Counter[str] = Counter()
+        self._admitted: Counter[str] = Counter()
         self._inbox: SimpleQueue[J | None] = SimpleQueue()
         self._jobs: list[J] = []
         self._model: M | None = None
-        self._alive_s = time.monotonic()
+        self._progress_s = time.monotonic()
         self._has_worked = False
         self._worked_s = 0.0
         self._answered = 0
         self._linger_until_s = 0.0
         self.steps = 0
         self.counters = worker_pb2.Counters()
-        self.thread = threading.Thread(target=self._run, name="lane", daemon=True)
+        self.thread = threading.Thread(target=self._run, name="model", daemon=True)
 
     # ------------------------------------------------------ on the event loop
 
@@ -116,28 +116,28 @@ class ModelThread(Generic[M, J]):
 
     @contextmanager
     def admit(self, queue: str = "") -> Iterator[M]:
-        """Hold a place in the lane while a call is prepared and run.
+        """Count a call against the limit while it is prepared and run.
 
         Args:
-            queue: of calls that don't take each other's places.
+            queue: each has a limit of its own.
 
         Raises:
-            ServiceError: every place is taken, or the model is still loading.
+            ServiceError: the queue is full, or the model is still loading.
         """
         model = self.model
-        if self._held[queue] >= self._limit:
+        if self._admitted[queue] >= self._limit:
             raise busy()
-        self._held[queue] += 1
+        self._admitted[queue] += 1
         try:
             yield model
         finally:
-            self._held[queue] -= 1
+            self._admitted[queue] -= 1
 
     async def run(self, job: J) -> Any:
-        """Return what the model makes of a job; cancelling the caller takes it out.
+        """Run a job and return its result; cancelling the caller cancels the job.
 
         Raises:
-            ServiceError: it failed, or its time was up.
+            ServiceError: it failed, or its deadline has passed.
         """
         self._inbox.put(job)
         try:
@@ -146,44 +146,44 @@ class ModelThread(Generic[M, J]):
             job.ended = True
 
     def stop(self) -> None:
-        """End the thread after the step that runs."""
+        """End the thread after the current step."""
         self._inbox.put(None)
 
     def step_age_s(self) -> float | None:
-        """Return the seconds since the lane last did something; None while loading."""
-        return time.monotonic() - self._alive_s if self._model is not None else None
+        """Return the seconds since the thread last made progress; None while loading."""
+        return time.monotonic() - self._progress_s if self._model is not None else None
 
     def load(self) -> tuple[int, int]:
-        """Return the number of calls that the model has begun, and of those that wait."""
+        """Return the number of calls that the model has begun, and of those that wait for it."""
         begun = sum(job.begun for job in list(self._jobs))
-        return begun, max(0, self._held.total() - begun)
+        return begun, max(0, self._admitted.total() - begun)
 
-    # ------------------------------------------------------ on the own thread
+    # ------------------------------------------------------ on the model thread
 
     def _run(self) -> None:
         failure: BaseException | None = None
         try:
             self._model = self._load()
-            self._alive_s = time.monotonic()
-            self.listener.ready()
+            self._progress_s = time.monotonic()
+            self.observer.ready()
             while self._receive():
                 self._step(self._model)
-        # The rim of the thread: whatever happened, nobody may be left waiting.
+        # The thread's error boundary: whatever happened, every waiting call must be answered.
         except BaseException as caught:
             failure = caught
             if self._model is not None:
                 log.exception("step %d failed", self.steps + 1)
                 self._fail_all()
-        self.listener.ended(failure)
+        self.observer.ended(failure)
 
     def _receive(self) -> bool:
-        """Take in what has arrived; wait when there is nothing to do. False: told to stop."""
+        """Receive new jobs, waiting if there are none; return False after `stop`."""
         wait = not self._jobs
         while True:
             try:
                 job = self._inbox.get(wait, _IDLE_WAIT_S if wait else None)
             except Empty:
-                self._alive_s = now_s = time.monotonic()
+                self._progress_s = now_s = time.monotonic()
                 if self._has_worked and wait and now_s > self._worked_s + runtime.RELEASE_AFTER_S:
                     self._has_worked = False
                     runtime.release_memory()
@@ -196,7 +196,7 @@ class ModelThread(Generic[M, J]):
                 self._linger()
 
     def _linger(self) -> None:
-        """Wait a moment for calls that the last step may have called forth."""
+        """Wait briefly for the next calls of clients that the last step has answered."""
         while len(self._jobs) < self._answered and self._inbox.empty():
             left_s = self._linger_until_s - time.monotonic()
             if left_s <= 0:
@@ -218,8 +218,8 @@ class ModelThread(Generic[M, J]):
         if any(job.ended for job in self._jobs):
             self._count()
             self._jobs = self._open()
-            self.listener.worked()
-        self._alive_s = time.monotonic()
+            self.observer.load_changed()
+        self._progress_s = time.monotonic()
 
     def _count(self) -> None:
         """Count the jobs that have ended."""

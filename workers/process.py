@@ -1,8 +1,8 @@
-"""The life of a worker process, whatever its kind: its device, its gRPC server, its end.
+"""A worker process from start to end, whatever its kind: device, gRPC server, shutdown.
 
-Owns the order of starting and stopping, the exit code, and the beat that tells the supervisor of
-it. What is served, and what is to be told when the model is ready, is a kind's own. Runs on the
-event loop; the thread that runs the model calls in.
+Owns the order of starting and stopping, the exit code, the watchdog's heartbeat to the supervisor
+and the Worker service. What else is served is a kind's own. Runs on the event loop; the thread
+that runs the model calls in.
 """
 
 from __future__ import annotations
@@ -14,75 +14,81 @@ from abc import ABC, abstractmethod
 from typing import Protocol
 
 from shared import lifecycle
+from shared.pb import worker_pb2, worker_pb2_grpc
 from shared.rpc import WorkerServer
 from workers import runtime
 from workers.bootstrap import WorkerConfig
+from workers.worker_service import WorkerService
 
 log = logging.getLogger(__name__)
 
-# Replies that are under way when the process is told to stop.
+# Time for replies that are being sent when the process stops.
 _FLUSH_S = 0.3
 
 
 class Runner(Protocol):
-    """What runs the model, on a thread of its own: a lane, or the engine of a text worker."""
+    """Runs the model on a thread of its own: a `ModelThread`, or a text worker's `Engine`."""
 
     thread: threading.Thread
 
     def step_age_s(self) -> float | None:
-        """Return the seconds since it last did something; None while loading."""
+        """Return the seconds since the thread last made progress; None while loading."""
 
     def stop(self) -> None:
-        """End the thread after the step that runs."""
+        """End the thread after the current step."""
 
 
 class WorkerProcess(ABC):
-    """The parts of one process and how they end.
+    """The parts of one process and their shutdown; the `WorkerState` of its Worker service.
 
     Args:
-        services: full names of what is served; their servicers are added to `server`.
+        service: full name of the kind's own service; its servicer is added to `server`.
 
     Attributes:
         server: where servicers are added, before `run`.
         device: what the process computes on.
     """
 
-    def __init__(self, place: WorkerConfig, *services: str) -> None:
-        self.device = runtime.set_up(place.memory_share)
+    def __init__(self, config: WorkerConfig, service: str) -> None:
+        self.device = runtime.set_up(config.memory_share)
         log.info("computing on %s, %d MB", self.device.name, self.device.memory_bytes >> 20)
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
         self._exit_code = 0
-        self._server = WorkerServer(place.address, *services)
+        self._server = WorkerServer(config.address, "mlxcel.v1.Worker", service)
         self.server = self._server.server
+        self.worker_service = WorkerService(self)
+        worker_pb2_grpc.add_WorkerServicer_to_server(self.worker_service, self.server)
+
+    @property
+    @abstractmethod
+    def card(self) -> worker_pb2.ModelCard: ...
+
+    @abstractmethod
+    def read_heartbeat(self) -> worker_pb2.Heartbeat: ...
 
     async def serve(self, runner: Runner) -> int:
-        """Serve until the end; return the exit code."""
+        """Serve until the process is stopped; return the exit code."""
         lifecycle.on_stop_signals(self._loop, self._stopping.set)
         beat = lifecycle.Beat(runner.step_age_s, self._stop_soon)
         beat.start()
         await self._server.start()
         runner.thread.start()
         await self._stopping.wait()
-        self.drain()
+        self.worker_service.drain()
         runner.stop()
         await self._server.stop(_FLUSH_S)
         beat.stop()
         return self._exit_code
 
-    @abstractmethod
-    def drain(self) -> None:
-        """Say that nothing more is taken, in the way of the kind."""
-
-    def _open(self, name: str, more: str = "") -> None:
-        """Let the health service say that the model answers."""
-        self._opening = self._loop.create_task(self._server.set_ready(ready=True))
-        log.info("%s is ready%s", name, more)
+    def _set_ready(self, details: str = "") -> None:
+        """Report in the health service that the model is ready."""
+        self._ready_task = self._loop.create_task(self._server.set_ready(ready=True))
+        log.info("%s is ready%s", self.card.name, details)
 
     # --------------------------------------------------- from other threads
 
     def ended(self, failure: BaseException | None) -> None:
-        """Part of the runner's `Listener`."""
         if isinstance(failure, lifecycle.PermanentError):
             lifecycle.exit_permanently(str(failure))
         if failure is not None:

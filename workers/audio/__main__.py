@@ -9,12 +9,13 @@ from pathlib import Path
 from shared.declaration import ConfigError
 from shared.pb import audio_pb2_grpc
 from shared.settings import AudioSettings
-from workers import bootstrap as places
+from workers import bootstrap
 from workers.audio import audio_models
 from workers.audio.recognition.transcription import Transcription
 from workers.audio.service import AudioService
 from workers.audio.sound import recording
 from workers.audio.speech.utterance import Utterance
+from workers.bootstrap import WorkerConfig
 from workers.model_thread import ModelThread
 from workers.unary import UnaryProcess
 
@@ -35,20 +36,19 @@ def check(settings: AudioSettings, folder: Path) -> None:  # noqa: ARG001 - the 
     recording.require_program()
 
 
-async def _serve(place: places.WorkerConfig) -> int:
-    lane: ModelThread[audio_models.AudioModels, Transcription | Utterance] = ModelThread(
-        lambda: audio_models.load(place, process.device), place.settings.queue_depth
+async def _serve(config: WorkerConfig) -> int:
+    model_thread: ModelThread[audio_models.AudioModels, Transcription | Utterance] = ModelThread(
+        lambda: audio_models.load(config, process.device), config.settings.queue_depth
     )
-    process = UnaryProcess(place, lane, _SERVICE)
-    service = AudioService(lane, place.settings.max_duration_s)
+    process = UnaryProcess(config, model_thread, _SERVICE)
+    service = AudioService(model_thread, config.settings.max_duration_s)
     audio_pb2_grpc.add_AudioServicer_to_server(service, process.server)
     return await process.run()
 
 
 def main() -> None:
-    """Run the process."""
-    place = places.take("workers.audio", {"audio": AudioSettings}, sys.argv[1:], check)
-    places.leave(asyncio.run(_serve(place)))
+    config = bootstrap.start("workers.audio", {"audio": AudioSettings}, sys.argv[1:], check)
+    bootstrap.exit_process(asyncio.run(_serve(config)))
 
 
 if __name__ == "__main__":

@@ -11,8 +11,6 @@ import functools
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 
-import grpc.aio
-
 from shared.pb import audio_pb2 as pb
 from shared.pb import audio_pb2_grpc
 from workers.audio.audio_models import LISTENING, SPEAKING, AudioModels
@@ -21,11 +19,9 @@ from workers.audio.recognition.transcription import Transcription
 from workers.audio.sound import recording
 from workers.audio.speech.synthesis import speak
 from workers.audio.speech.utterance import Utterance
-from workers.error_boundary import error_boundary, stream_error_boundary
+from workers.error_boundary import RpcContext, error_boundary, stream_error_boundary
 from workers.model_thread import ModelThread
 from workers.unary import time_left_s
-
-Context = grpc.aio.ServicerContext
 
 
 class AudioService(audio_pb2_grpc.AudioServicer):
@@ -36,25 +32,25 @@ class AudioService(audio_pb2_grpc.AudioServicer):
     """
 
     def __init__(
-        self, lane: ModelThread[AudioModels, Transcription | Utterance], longest_s: int
+        self, model_thread: ModelThread[AudioModels, Transcription | Utterance], longest_s: int
     ) -> None:
-        self._lane = lane
+        self._model_thread = model_thread
         self._longest_s = longest_s
 
     @error_boundary
-    async def Transcribe(self, request: pb.TranscribeRequest, context: Context) -> pb.Transcript:
-        with self._lane.admit(LISTENING) as models:
+    async def Transcribe(self, request: pb.TranscribeRequest, context: RpcContext) -> pb.Transcript:
+        with self._model_thread.admit(LISTENING) as models:
             model = models.listener
             job = await self._receive(model, request, context)
-            transcript: pb.Transcript = await self._lane.run(job)
+            transcript: pb.Transcript = await self._model_thread.run(job)
         transcript.language = model.name_language(job.language)
         return transcript
 
     @stream_error_boundary
     async def StreamTranscript(
-        self, request: pb.TranscribeRequest, context: Context
+        self, request: pb.TranscribeRequest, context: RpcContext
     ) -> AsyncIterator[pb.Transcript]:
-        with self._lane.admit(LISTENING) as models:
+        with self._model_thread.admit(LISTENING) as models:
             model = models.listener
             job = await self._receive(model, request, context)
             async for segments in self._listen(job):
@@ -63,15 +59,15 @@ class AudioService(audio_pb2_grpc.AudioServicer):
                 yield piece
 
     @stream_error_boundary
-    async def Speak(self, request: pb.SpeakRequest, context: Context) -> AsyncIterator[pb.Sound]:
-        with self._lane.admit(SPEAKING) as models:
+    async def Speak(self, request: pb.SpeakRequest, context: RpcContext) -> AsyncIterator[pb.Sound]:
+        with self._model_thread.admit(SPEAKING) as models:
             left = functools.partial(time_left_s, context)
-            async with aclosing(speak(request, self._lane, models.speaker, left)) as sound:
+            async with aclosing(speak(request, self._model_thread, models.speaker, left)) as sound:
                 async for data in sound:
                     yield pb.Sound(data=data)
 
     async def _receive(
-        self, model: WhisperModel, request: pb.TranscribeRequest, context: Context
+        self, model: WhisperModel, request: pb.TranscribeRequest, context: RpcContext
     ) -> Transcription:
         """Return the job that a request is.
 
@@ -89,7 +85,7 @@ class AudioService(audio_pb2_grpc.AudioServicer):
         Raises:
             ServiceError: it failed.
         """
-        running = asyncio.ensure_future(self._lane.run(job))
+        running = asyncio.ensure_future(self._model_thread.run(job))
         try:
             while (segments := await job.pieces.get()) is not None:
                 yield segments

@@ -15,7 +15,8 @@ from shared.declaration import ConfigError
 from shared.pb import embed_pb2_grpc
 from shared.settings import EmbedSettings, RerankSettings
 from shared.settings.encoder import RANK
-from workers import bootstrap as places
+from workers import bootstrap
+from workers.bootstrap import WorkerConfig
 from workers.embed import model
 from workers.embed.batcher import Work
 from workers.embed.service import EmbedService
@@ -42,20 +43,19 @@ def check(settings: Any, folder: Path) -> None:  # noqa: ARG001 - the same for e
         raise ConfigError("--pooling rank: this worker embeds; a reranker is --reranker-model")
 
 
-async def _serve(place: places.WorkerConfig) -> int:
-    lane: ModelThread[model.EncoderModel, Work] = ModelThread(
-        lambda: model.load(place, process.device), place.settings.queue_depth
+async def _serve(config: WorkerConfig) -> int:
+    model_thread: ModelThread[model.EncoderModel, Work] = ModelThread(
+        lambda: model.load(config, process.device), config.settings.queue_depth
     )
-    process = UnaryProcess(place, lane, _SERVICE)
-    embed_pb2_grpc.add_EmbedServicer_to_server(EmbedService(lane), process.server)
+    process = UnaryProcess(config, model_thread, _SERVICE)
+    embed_pb2_grpc.add_EmbedServicer_to_server(EmbedService(model_thread), process.server)
     return await process.run()
 
 
 def main() -> None:
-    """Run the process."""
     kinds = {"embed": EmbedSettings, "rerank": RerankSettings}
-    place = places.take("workers.embed", kinds, sys.argv[1:], check)
-    places.leave(asyncio.run(_serve(place)))
+    config = bootstrap.start("workers.embed", kinds, sys.argv[1:], check)
+    bootstrap.exit_process(asyncio.run(_serve(config)))
 
 
 if __name__ == "__main__":

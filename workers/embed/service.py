@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
-import grpc.aio
 import numpy as np
 
 from shared.errors import ServiceError
@@ -24,11 +23,10 @@ from workers.embed.batcher import Work
 from workers.embed.instruction import write_instruction
 from workers.embed.model import EncoderModel
 from workers.embed.row import Row
-from workers.error_boundary import error_boundary
+from workers.error_boundary import RpcContext, error_boundary
 from workers.model_thread import ModelThread
 from workers.unary import time_left_s
 
-Context = grpc.aio.ServicerContext
 Results = Any
 T = TypeVar("T")
 
@@ -43,13 +41,13 @@ _MAX_TOKENS = 16 * 1024 * 1024
 class EmbedService(embed_pb2_grpc.EmbedServicer):
     """Serves one model."""
 
-    def __init__(self, lane: ModelThread[EncoderModel, Work]) -> None:
-        self._lane = lane
+    def __init__(self, model_thread: ModelThread[EncoderModel, Work]) -> None:
+        self._model_thread = model_thread
         self._tokenizing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tokenizer")
 
     @error_boundary
-    async def Embed(self, request: pb.EmbedRequest, context: Context) -> pb.EmbedReply:
-        with self._lane.admit() as model:
+    async def Embed(self, request: pb.EmbedRequest, context: RpcContext) -> pb.EmbedReply:
+        with self._model_thread.admit() as model:
             if model.judge is not None:
                 raise ServiceError("not_supported", "This model scores documents only.")
             rows = await self._read_items(model, request)
@@ -62,8 +60,8 @@ class EmbedService(embed_pb2_grpc.EmbedServicer):
         return pb.EmbedReply(vectors=data, dimensions=width, prompt_tokens=_count(rows))
 
     @error_boundary
-    async def Rerank(self, request: pb.RerankRequest, context: Context) -> pb.RerankReply:
-        with self._lane.admit() as model:
+    async def Rerank(self, request: pb.RerankRequest, context: RpcContext) -> pb.RerankReply:
+        with self._model_thread.admit() as model:
             judge = model.judge
             if judge is None:
                 raise ServiceError("not_supported", "This model makes vectors only.")
@@ -123,7 +121,7 @@ class EmbedService(embed_pb2_grpc.EmbedServicer):
         return rows
 
     async def _run(
-        self, request: pb.EmbedRequest | pb.RerankRequest, rows: Sequence[Row], context: Context
+        self, request: pb.EmbedRequest | pb.RerankRequest, rows: Sequence[Row], context: RpcContext
     ) -> Results:
         """Return what the model makes of rows.
 
@@ -131,8 +129,8 @@ class EmbedService(embed_pb2_grpc.EmbedServicer):
             ServiceError: it gave no finite number, it failed, or time was up.
         """
         work = Work(rows, request.priority, request.arrival_ns, time_left_s(context))
-        results = await self._lane.run(work)
-        self._lane.counters.prefill_tokens += _count(rows)
+        results = await self._model_thread.run(work)
+        self._model_thread.counters.prefill_tokens += _count(rows)
         if not np.isfinite(results).all():
             raise ServiceError("internal", "inference returned an invalid numeric result")
         return results

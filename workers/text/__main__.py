@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import sys
 from pathlib import Path
 
 from shared import lifecycle
 from shared.declaration import ConfigError
-from shared.pb import text_pb2_grpc
+from shared.pb import text_pb2_grpc, worker_pb2
 from shared.settings import TextSettings
-from workers import bootstrap as places
-from workers import hub
+from workers import bootstrap, hub
+from workers.bootstrap import WorkerConfig
 from workers.process import WorkerProcess
 from workers.text import model as models
 from workers.text.cache.footprint import plan_budget
@@ -28,6 +27,7 @@ from workers.text.engine.loop import Engine, EngineParts
 from workers.text.engine.reuse import Reuse
 from workers.text.engine.scheduler import MemoryPlan, Scheduler
 from workers.text.prompt.template_setting import read_template
+from workers.text.pulse import read_heartbeat
 from workers.text.ready import make_ready
 from workers.text.sampling.repetition import default_rule
 from workers.text.service import TextService
@@ -38,22 +38,25 @@ log = logging.getLogger("worker")
 class TextProcess(WorkerProcess):
     """The parts of one process. Lives on the event loop."""
 
-    def __init__(self, place: places.WorkerConfig) -> None:
-        super().__init__(place, "mlxcel.v1.Text")
-        self._settings: TextSettings = place.settings
-        self._name = place.entry.name
-        self._folder = place.folder
+    def __init__(self, config: WorkerConfig) -> None:
+        super().__init__(config, "mlxcel.v1.Text")
+        self._settings: TextSettings = config.settings
+        self._name = config.entry.name
+        self._folder = config.folder
         self._engine = Engine(self._load, self)
-        self._service = TextService(self._engine, secrets.token_hex(8))
+        self._service = TextService(self._engine, self.worker_service)
         text_pb2_grpc.add_TextServicer_to_server(self._service, self.server)
 
     async def run(self) -> int:
         """Serve until the end; return the exit code."""
         return await self.serve(self._engine)
 
-    def drain(self) -> None:
-        """Part of `WorkerProcess`."""
-        self._service.draining = True
+    @property
+    def card(self) -> worker_pb2.ModelCard:
+        return self._service.require_ready().card
+
+    def read_heartbeat(self) -> worker_pb2.Heartbeat:
+        return read_heartbeat(self._engine, self._service.ready)
 
     # --------------------------------------------------- on the engine thread
 
@@ -118,8 +121,7 @@ class TextProcess(WorkerProcess):
         lifecycle.use_batch_scheduling()
         ready = make_ready(parts, self._settings, self._name, self._folder)
         self._service.ready = ready
-        slots, card = parts.scheduler.slots, ready.card
-        self._open(card.name, f": {slots} slots of {card.context_tokens} tokens")
+        self._set_ready(f": {parts.scheduler.slots} slots of {ready.card.context_tokens} tokens")
 
 
 def cache_folder(settings: TextSettings, folder: Path) -> Path:
@@ -151,14 +153,14 @@ def _make_folder(path: Path) -> None:
         raise ConfigError(f"--prompt-cache-dir: {path}: {failure.strerror}") from None
 
 
-async def _serve(place: places.WorkerConfig) -> int:
-    return await TextProcess(place).run()
+async def _serve(config: WorkerConfig) -> int:
+    return await TextProcess(config).run()
 
 
 def main() -> None:
     """Run the process."""
-    place = places.take("workers.text", {"text": TextSettings}, sys.argv[1:], check)
-    places.leave(asyncio.run(_serve(place)))
+    config = bootstrap.start("workers.text", {"text": TextSettings}, sys.argv[1:], check)
+    bootstrap.exit_process(asyncio.run(_serve(config)))
 
 
 if __name__ == "__main__":

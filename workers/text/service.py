@@ -23,8 +23,9 @@ from workers.text.engine.loop import Engine
 from workers.text.engine.outbox import Outbox
 from workers.text.engine.sequence import Sequence
 from workers.text.prompt.prompter import Prompter
-from workers.text.pulse import HEARTBEAT_S, HeartbeatStream, read_heartbeat
+from workers.text.pulse import HEARTBEAT_S, HeartbeatStream
 from workers.text.ready import Ready
+from workers.worker_service import WorkerService
 
 log = logging.getLogger(__name__)
 
@@ -40,21 +41,27 @@ Context = grpc.aio.ServicerContext
 class TextService(text_pb2_grpc.TextServicer):
     """Serves one text model.
 
-    Args:
-        instance: random per process start.
-
     Attributes:
         ready: set by the process once the model is loaded.
     """
 
-    def __init__(self, engine: Engine, instance: str) -> None:
+    def __init__(self, engine: Engine, worker: WorkerService) -> None:
         self.ready: Ready | None = None
-        self.draining = False
         self.outbox = Outbox(lambda gateway_id: engine.put(CancelCommand(gateway_id)))
         self._engine = engine
-        self._instance = instance
+        self._worker = worker
         self._render = ThreadPoolExecutor(max_workers=1, thread_name_prefix="render")
         self._rendering = 0
+
+    def require_ready(self) -> Ready:
+        """Return what serves requests.
+
+        Raises:
+            ServiceError: `model_loading`.
+        """
+        if self.ready is None:
+            raise ServiceError("model_loading", "The model is still loading.", retry_after_s=1.0)
+        return self.ready
 
     # ------------------------------------------------------------- generation
 
@@ -62,12 +69,12 @@ class TextService(text_pb2_grpc.TextServicer):
     async def Describe(
         self, request: worker_pb2.DescribeRequest, context: Context
     ) -> worker_pb2.ModelCard:
-        return self._ready().card
+        return self.require_ready().card
 
     @error_boundary
     async def Submit(self, request: pb.GenerateRequest, context: Context) -> pb.Accepted:
-        ready = self._ready()
-        if self.draining:
+        ready = self.require_ready()
+        if self._worker.draining:
             raise ServiceError("worker_unavailable", "The worker is going down.")
         self._check_watched(request.gateway_id)
         sequence, accepted = await self._off_loop(_take_in, ready, request)
@@ -88,11 +95,11 @@ class TextService(text_pb2_grpc.TextServicer):
         mail = self.outbox.open(request.gateway_id)
         pulse = HeartbeatStream(self._engine)
         try:
-            yield pb.StepFrame(step=self._engine.step, heartbeat=self._heartbeat())
+            yield pb.StepFrame(step=self._engine.step, heartbeat=self._worker.read_heartbeat())
             while not mail.closed:
                 frame = await mail.take(HEARTBEAT_S)
                 if not mail.closed and pulse.due():
-                    frame.heartbeat.CopyFrom(self._heartbeat())
+                    frame.heartbeat.CopyFrom(self._worker.read_heartbeat())
                 if frame.sequences or frame.HasField("heartbeat"):
                     yield frame
         finally:
@@ -102,13 +109,13 @@ class TextService(text_pb2_grpc.TextServicer):
 
     @error_boundary
     async def Tokenize(self, request: pb.TokenizeRequest, context: Context) -> pb.TokenizeReply:
-        return await self._off_loop(_tokenize, self._ready(), request)
+        return await self._off_loop(_tokenize, self.require_ready(), request)
 
     @error_boundary
     async def Detokenize(
         self, request: pb.DetokenizeRequest, context: Context
     ) -> pb.DetokenizeReply:
-        vocabulary = self._ready().model.vocabulary
+        vocabulary = self.require_ready().model.vocabulary
         for token in request.ids:
             if not 0 <= token < len(vocabulary):
                 size = len(vocabulary)
@@ -121,7 +128,7 @@ class TextService(text_pb2_grpc.TextServicer):
 
     @error_boundary
     async def Render(self, request: pb.GenerateRequest, context: Context) -> pb.RenderReply:
-        return await self._off_loop(_render, self._ready().prompter, request)
+        return await self._off_loop(_render, self.require_ready().prompter, request)
 
     # ------------------------------------------------------------------ state
 
@@ -129,14 +136,14 @@ class TextService(text_pb2_grpc.TextServicer):
     async def CacheStats(
         self, request: pb.CacheStatsRequest, context: Context
     ) -> pb.CacheStatsReply:
-        cache = self._ready().cache
+        cache = self.require_ready().cache
         return await self._on_engine(cache.stats) if cache else pb.CacheStatsReply()
 
     @error_boundary
     async def CacheReset(
         self, request: pb.CacheResetRequest, context: Context
     ) -> pb.CacheResetReply:
-        cache = self._ready().cache
+        cache = self.require_ready().cache
         if cache is None:
             return pb.CacheResetReply()
         freed_bytes, freed_entries = await self._on_engine(cache.reset)
@@ -144,7 +151,7 @@ class TextService(text_pb2_grpc.TextServicer):
 
     @error_boundary
     async def Slots(self, request: pb.SlotsRequest, context: Context) -> pb.SlotsReply:
-        slots = [pb.Slot(state=pb.Slot.STATE_IDLE)] * self._ready().card.max_batch_size
+        slots = [pb.Slot(state=pb.Slot.STATE_IDLE)] * self.require_ready().card.max_batch_size
         for sequence in self._engine.running():
             slots[sequence.slot] = _slot(sequence)
         slots += [
@@ -157,11 +164,6 @@ class TextService(text_pb2_grpc.TextServicer):
         return reply
 
     # ---------------------------------------------------------------- innards
-
-    def _ready(self) -> Ready:
-        if self.ready is None:
-            raise ServiceError("model_loading", "The model is still loading.", retry_after_s=1.0)
-        return self.ready
 
     def _check_watched(self, gateway_id: str) -> None:
         if not self.outbox.watched(gateway_id):
@@ -193,11 +195,6 @@ class TextService(text_pb2_grpc.TextServicer):
         self._engine.put(EngineCall(work, done))
         async with asyncio.timeout(_ENGINE_CALL_S):
             return await future
-
-    def _heartbeat(self) -> worker_pb2.Heartbeat:
-        beat = read_heartbeat(self._engine, self.ready)
-        beat.instance, beat.draining = self._instance, self.draining
-        return beat
 
 
 def _settle(future: asyncio.Future[Any], result: object) -> None:

@@ -1,4 +1,4 @@
-"""A lane runs calls in the order of class and arrival, bounded, and leaves nobody waiting."""
+"""A model thread runs calls in order of class and arrival, within a limit, and answers them all."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from workers.model_thread import ModelThread
 LOW, NORMAL, HIGH = common.PRIORITY_LOW, common.PRIORITY_NORMAL, common.PRIORITY_HIGH
 
 
-class Errand(Job):
-    """A job that is done after a number of steps, unless it is a fault."""
+class StepJob(Job):
+    """A job that takes some steps; the one named "fault" raises."""
 
     def __init__(self, name, steps=1, priority=NORMAL, arrival=0, timeout_s=None):
         super().__init__(priority, arrival, timeout_s)
@@ -27,7 +27,7 @@ class Errand(Job):
         self.steps = steps
 
 
-class Runner:
+class FakeModel:
     """Does one step of the first job; waits for a permit before each step."""
 
     def __init__(self):
@@ -49,9 +49,7 @@ class Runner:
             job.finish(f"{job.name} is done")
 
 
-class Ear:
-    """Hears from a lane."""
-
+class Observer:
     def __init__(self):
         self.loop = asyncio.get_running_loop()
         self.is_ready = asyncio.Event()
@@ -61,7 +59,7 @@ class Ear:
     def ready(self):
         self.loop.call_soon_threadsafe(self.is_ready.set)
 
-    def worked(self):
+    def load_changed(self):
         pass
 
     def ended(self, failure):
@@ -70,101 +68,101 @@ class Ear:
 
 
 @pytest.fixture
-async def lane():
-    """A lane for four calls with a Runner, whose steps need permits."""
-    made = ModelThread(Runner, 4)
-    made.listener = Ear()
+async def model_thread():
+    """Start a thread for four calls on a FakeModel, whose steps need permits."""
+    made = ModelThread(FakeModel, 4)
+    made.observer = Observer()
     made.thread.start()
-    await made.listener.is_ready.wait()
+    await made.observer.is_ready.wait()
     yield made
     made.model.permits.release(1000)
     made.stop()
-    await made.listener.is_over.wait()
+    await made.observer.is_over.wait()
 
 
-async def begin(lane, *jobs):
-    """Put jobs in, and wait until the lane has looked at them all or is busy with the first."""
-    tasks = [asyncio.create_task(lane.run(job)) for job in jobs]
-    await until(lambda: lane.model.seen)
+async def begin(model_thread, *jobs):
+    """Submit jobs, and wait until the thread has received them or serves the first."""
+    tasks = [asyncio.create_task(model_thread.run(job)) for job in jobs]
+    await until(lambda: model_thread.model.seen)
     return tasks
 
 
-async def test_a_call_is_answered(lane):
-    lane.model.permits.release(3)
-    assert await lane.run(Errand("a", steps=3)) == "a is done"
-    assert lane.model.served == ["a"] * 3
-    assert lane.counters.sequences_completed == 1
+async def test_a_call_is_answered(model_thread):
+    model_thread.model.permits.release(3)
+    assert await model_thread.run(StepJob("a", steps=3)) == "a is done"
+    assert model_thread.model.served == ["a"] * 3
+    assert model_thread.counters.sequences_completed == 1
 
 
-async def test_class_goes_before_arrival(lane):
-    (first,) = await begin(lane, Errand("running", arrival=0))
+async def test_class_goes_before_arrival(model_thread):
+    (first,) = await begin(model_thread, StepJob("running", arrival=0))
     late = [
-        Errand("low", priority=LOW, arrival=1),
-        Errand("second", arrival=3),
-        Errand("first", arrival=2),
-        Errand("high", priority=HIGH, arrival=9),
+        StepJob("low", priority=LOW, arrival=1),
+        StepJob("second", arrival=3),
+        StepJob("first", arrival=2),
+        StepJob("high", priority=HIGH, arrival=9),
     ]
-    tasks = [asyncio.create_task(lane.run(job)) for job in late]
+    tasks = [asyncio.create_task(model_thread.run(job)) for job in late]
     await asyncio.sleep(0)
-    lane.model.permits.release(100)
+    model_thread.model.permits.release(100)
     await asyncio.gather(first, *tasks)
-    assert lane.model.served == ["running", "high", "first", "second", "low"]
+    assert model_thread.model.served == ["running", "high", "first", "second", "low"]
 
 
 async def test_waiting_promotes_a_class():
-    job = Errand("low", priority=LOW)
+    job = StepJob("low", priority=LOW)
     now_s = job._served_s
     assert [job.rank(now_s + s)[0] for s in (0, 31, 61, 1000)] == [LOW, NORMAL, HIGH, HIGH]
 
 
-async def test_one_call_too_many_is_refused_and_the_next_after_the_burst_is_not(lane):
-    with contextlib.ExitStack() as places:
+async def test_a_call_over_the_limit_is_refused_until_others_have_ended(model_thread):
+    with contextlib.ExitStack() as admitted:
         for _ in range(4):
-            places.enter_context(lane.admit())
+            admitted.enter_context(model_thread.admit())
         with pytest.raises(ServiceError, match="All slots are busy") as caught:
-            places.enter_context(lane.admit())
+            admitted.enter_context(model_thread.admit())
     assert caught.value.code == "server_busy"
-    with lane.admit() as model:
-        assert model is lane.model
+    with model_thread.admit() as model:
+        assert model is model_thread.model
 
 
-async def test_a_cancelled_call_is_not_served_any_more(lane):
-    first, second = await begin(lane, Errand("first"), Errand("gone", steps=5))
+async def test_a_cancelled_call_is_not_served(model_thread):
+    first, second = await begin(model_thread, StepJob("first"), StepJob("gone", steps=5))
     second.cancel()
     await asyncio.wait([second])
-    lane.model.permits.release(100)
+    model_thread.model.permits.release(100)
     await first
-    assert await lane.run(Errand("next")) == "next is done"
-    assert lane.model.served == ["first", "next"]
-    assert lane.counters.cancelled == 1
+    assert await model_thread.run(StepJob("next")) == "next is done"
+    assert model_thread.model.served == ["first", "next"]
+    assert model_thread.counters.cancelled == 1
 
 
-async def test_a_call_whose_time_is_up_is_told_so(lane):
-    running, late = await begin(lane, Errand("running"), Errand("late", timeout_s=0))
-    lane.model.permits.release(100)
+async def test_a_call_past_its_deadline_fails_with_timeout(model_thread):
+    running, late = await begin(model_thread, StepJob("running"), StepJob("late", timeout_s=0))
+    model_thread.model.permits.release(100)
     with pytest.raises(ServiceError) as caught:
         await late
     assert caught.value.code == "timeout"
     await running
-    assert "late" not in lane.model.served
+    assert "late" not in model_thread.model.served
 
 
-async def test_a_fault_fails_every_call_and_ends_the_lane():
-    lane = ModelThread(Runner, 4)
-    lane.listener = Ear()
-    lane.thread.start()
-    await lane.listener.is_ready.wait()
-    tasks = await begin(lane, Errand("fault"), Errand("neighbour"))
-    lane.model.permits.release(1)
+async def test_a_step_that_raises_fails_every_call_and_ends_the_thread():
+    model_thread = ModelThread(FakeModel, 4)
+    model_thread.observer = Observer()
+    model_thread.thread.start()
+    await model_thread.observer.is_ready.wait()
+    tasks = await begin(model_thread, StepJob("fault"), StepJob("neighbour"))
+    model_thread.model.permits.release(1)
     results = await asyncio.gather(*tasks, return_exceptions=True)
     assert [result.code for result in results] == ["engine_failed"] * 2
-    await lane.listener.is_over.wait()
-    assert str(lane.listener.failure) == "a fault"
+    await model_thread.observer.is_over.wait()
+    assert str(model_thread.observer.failure) == "a fault"
 
 
-async def test_before_the_model_is_loaded_calls_are_told_to_come_back():
-    lane = ModelThread(Runner, 4)
-    with pytest.raises(ServiceError) as caught, lane.admit():
+async def test_calls_fail_with_model_loading_until_the_model_is_loaded():
+    model_thread = ModelThread(FakeModel, 4)
+    with pytest.raises(ServiceError) as caught, model_thread.admit():
         pass
     assert caught.value.code == "model_loading"
-    assert lane.step_age_s() is None
+    assert model_thread.step_age_s() is None

@@ -1,4 +1,4 @@
-"""What a worker asks of the machine."""
+"""Device settings of a worker process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workers import runtime
 
 @pytest.fixture
 def threads(monkeypatch):
-    """Yield what tells how many threads OpenBLAS uses; afterwards it uses as many as before."""
+    """Yield OpenBLAS's getter of its thread count, None without OpenBLAS; restore the count."""
     monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
     library = ctypes.CDLL(None)
     if not hasattr(library, "openblas_get_num_threads"):
@@ -39,6 +39,6 @@ def test_the_fastest_number_of_threads_is_kept(threads, more_is_faster):
     assert threads() == chosen
 
 
-def test_what_the_environment_has_chosen_stays(threads, monkeypatch):
+def test_a_thread_count_set_in_the_environment_is_kept(threads, monkeypatch):
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")
-    assert runtime.settle_threads(lambda: pytest.fail("there is nothing to find out")) is None
+    assert runtime.settle_threads(lambda: pytest.fail("no trial is needed")) is None

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 async def speak(
     request: pb.SpeakRequest,
-    lane: ModelThread[Any, Any],
+    model_thread: ModelThread[Any, Any],
     speaker: Kokoro,
     time_left_s: Callable[[], float | None],
 ) -> AsyncGenerator[bytes]:
@@ -43,7 +43,7 @@ async def speak(
         raise ServiceError(
             "invalid_request", f"response_format: must be one of {known}", "response_format"
         )
-    said = _say(request, lane, speaker, time_left_s)
+    said = _say(request, model_thread, speaker, time_left_s)
     encoded = encoding.encode(said, request.format, speaker.rate_hz, whole=request.whole)
     async with aclosing(encoded):
         async for data in encoded:
@@ -52,7 +52,7 @@ async def speak(
 
 async def _say(
     request: pb.SpeakRequest,
-    lane: ModelThread[Any, Any],
+    model_thread: ModelThread[Any, Any],
     speaker: Kokoro,
     time_left_s: Callable[[], float | None],
 ) -> AsyncGenerator[bytes]:
@@ -62,7 +62,7 @@ async def _say(
     async with aclosing(_read_ahead(_pronounce(request.text, voice, speaker))) as parts:
         async for part in parts:
             job = Utterance(request, part, voice, time_left_s())
-            yield encoding.pack(await lane.run(job))
+            yield encoding.pack(await model_thread.run(job))
             has_spoken = True
     if not has_spoken:
         raise ServiceError("invalid_request", "input: there is nothing to say in it", "input")
