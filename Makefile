@@ -53,13 +53,13 @@ clean: ## remove the environment and caches; models stay
 	rm -rf $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 set-up: python
-	@$(PYTHON) -m deploy.setup.bootstrap text embed audio
+	@$(PYTHON) -m deploy.setup.bootstrap
 
 set-up-perf: python
-	@$(PYTHON) -m deploy.setup.bootstrap text embed audio dev perf
+	@$(PYTHON) -m deploy.setup.bootstrap dev perf
 
 set-up-dev: python
-	@$(PYTHON) -m deploy.setup.bootstrap text embed audio dev
+	@$(PYTHON) -m deploy.setup.bootstrap dev
 
 python:
 	@test -n "$(PYTHON)" || { echo "error: Python 3.11 or newer is needed; install it," \

@@ -34,6 +34,7 @@ from shared import rundir
 from shared.config import add_arguments, add_refusals, plain_switches, refuse_environment
 from shared.declaration import ConfigError
 from shared.fleet import Fleet
+from shared.kind import DEFAULT
 from shared.lifecycle import EXIT_PERMANENT, PermanentError
 from shared.settings import refused
 
@@ -90,7 +91,7 @@ def prepare(options: argparse.Namespace, environ: Mapping[str, str]) -> Fleet:
     settled = _place(resolution.settle(fleet, options, environ))
     local = [entry for entry in settled.workers if not entry.remote]
     # Those of other kinds are installed by their supervisors, while text already answers.
-    install.install_wanted(entry.options["model"] for entry in local if entry.kind == "text")
+    install.install_wanted(entry.options["model"] for entry in local if entry.kind == DEFAULT)
     resolution.check_models(settled, come_later=install.find)
     return settled
 

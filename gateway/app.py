@@ -23,21 +23,8 @@ from gateway.http.answer import Handler
 from gateway.http.body import BODY_TIMEOUT_S
 from gateway.http.sse import open_stream
 from gateway.http.stall import hand_over
-from gateway.routes import (
-    audio,
-    cache,
-    embeddings,
-    health,
-    images,
-    metrics,
-    models,
-    props,
-    responses,
-    slots,
-    speech,
-    text,
-    tokens,
-)
+from gateway.routes import metrics
+from gateway.routes.catalog import list_routes
 from gateway.routes.route import Route
 from shared.errors import ServiceError
 
@@ -59,11 +46,9 @@ _CODES: Final[Mapping[int, tuple[str, str]]] = {
 
 def make_app(context: Context) -> web.Application:
     """Return the application; starting and stopping the registry is the caller's work."""
-    modules = [text, responses, embeddings, audio, speech, images]
-    modules += [tokens, models, health, cache, slots, props]
+    routes = list_routes()
     if context.settings.metrics or context.settings.metrics_port:
-        modules.append(metrics)
-    routes = [route for module in modules for route in module.routes()]
+        routes += metrics.routes()
     return _make(context, routes, context.settings.api_prefix)
 
 

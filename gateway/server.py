@@ -24,6 +24,7 @@ from gateway.fleet.registry import Registry
 from gateway.generation.generate import Generator
 from gateway.http.auth import Keys
 from gateway.metrics import Metrics
+from gateway.routes.catalog import list_paths
 from gateway.state.archive import open_archive
 from shared import lifecycle
 from shared.errors import ServiceError
@@ -55,6 +56,7 @@ def make_context(start: GatewayStart) -> Context:
         queue_limit=settings.max_queue_depth,
         recovery_timeout_s=settings.resume_timeout_s,
         strict_model=settings.strict_model,
+        paths=list_paths(),
         now_s=time.monotonic,
     )
     metrics = Metrics()

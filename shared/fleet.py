@@ -1,7 +1,7 @@
-"""The fleet file: which processes there are, and where they meet.
+"""The fleet file: which processes there are, and at which addresses.
 
 Owns the shape of deploy/mlxcel.toml. A process finds its own section here and reads its
-settings from it; of the others it sees names and addresses only.
+settings from it; of the others it reads names and addresses only.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from typing import Any
 from shared import rundir
 from shared.config import check_keys, read_toml
 from shared.declaration import ConfigError, entries
-from shared.settings import WORKER_SETTINGS, GatewaySettings, SupervisorSettings
+from shared.kind import DEFAULT, KINDS
+from shared.settings import GatewaySettings, SupervisorSettings
 
 _WORKER_KEYS = ("name", "kind", "address", "replicas", "memory_share")
-# How a machine's memory is divided by kind: texts take keys and values beside the weights.
-_WEIGHTS = {"text": 6, "embed": 1, "rerank": 1, "audio": 1}
 
 
 @dataclass(frozen=True)
@@ -29,9 +28,9 @@ class WorkerEntry:
     Attributes:
         index: position in the file; names the socket `w<index>.sock`.
         address: `unix:PATH`, `HOST:PORT`, or empty for the socket in the run directory.
-        remote: true when another machine runs it: nothing here starts it.
-        memory_share: part of the device's memory, 0 to 1; 0 for a part of what is left.
-        options: the settings of the worker's kind that the file gives.
+        remote: another machine runs it, and nothing is started here.
+        memory_share: part of the device's memory, 0 to 1; 0 for an equal part of the rest.
+        options: the settings of the worker's kind that the file sets.
     """
 
     index: int
@@ -57,7 +56,7 @@ class WorkerEntry:
     @property
     def models(self) -> tuple[str, ...]:
         """The models that the options name, the main one first."""
-        given = (self.options.get("model"), self.options.get("speech_model"))
+        given = map(self.options.get, KINDS[self.kind].models)
         return tuple(filter(None, given))
 
     def addresses(self, run_directory: Path) -> tuple[str, ...]:
@@ -71,7 +70,7 @@ class WorkerEntry:
 
 @dataclass(frozen=True)
 class Fleet:
-    """The whole file. `folder` is where relative paths in it start."""
+    """The whole file. Relative paths in it start at `folder`."""
 
     folder: Path
     gateway: Mapping[str, Any]
@@ -93,17 +92,20 @@ class Fleet:
     def memory_share(self, entry: WorkerEntry) -> float:
         """Return the part of its device's memory that a process of a worker may use, 0 to 1.
 
-        What no worker of a machine names for itself is divided among the others there.
+        What the workers of a machine leave is divided among those without a share of their own.
         """
         if entry.memory_share:
             return entry.memory_share
-        return min(self._divide(machine) * _WEIGHTS[entry.kind] for machine in entry.machines)
+        weight = KINDS[entry.kind].memory_weight
+        return min(self._divide(machine) * weight for machine in entry.machines)
 
     def _divide(self, machine: str) -> float:
-        """Return what a process of weight 1 gets of a machine's memory."""
+        """Return the part of a machine's memory that a process of weight 1 may use."""
         others = [entry for entry in self.workers if not entry.memory_share]
-        weights = (_WEIGHTS[entry.kind] * entry.machines.count(machine) for entry in others)
-        return (1 - _given_away(self.workers, machine)) / sum(weights)
+        weights = (
+            KINDS[entry.kind].memory_weight * entry.machines.count(machine) for entry in others
+        )
+        return (1 - _sum_shares(self.workers, machine)) / sum(weights)
 
 
 def load_fleet(path: Path) -> Fleet:
@@ -124,13 +126,12 @@ def load_fleet(path: Path) -> Fleet:
 
 
 def _check_names(workers: tuple[WorkerEntry, ...]) -> None:
-    """Refuse names that can't be those of processes: a Procfile takes letters, digits, _ and -."""
+    """Refuse names that a Procfile does not take: it takes letters, digits, _ and -."""
     taken = {"gateway"}
     for index, entry in enumerate(workers):
         if re.fullmatch(r"[A-Za-z0-9_-]+", entry.name) is None:
             raise ConfigError(
-                f"workers[{index}].name: {entry.name!r} has other characters than "
-                "letters, digits, _ and -"
+                f"workers[{index}].name: {entry.name!r} may hold only letters, digits, _ and -"
             )
         replicas = {f"{entry.name}_{replica}" for replica in range(1, entry.replicas)}
         for name in sorted({entry.name, *replicas}):
@@ -140,30 +141,30 @@ def _check_names(workers: tuple[WorkerEntry, ...]) -> None:
 
 
 def _check_shares(workers: tuple[WorkerEntry, ...]) -> None:
-    """Refuse to give away more memory than a machine has, or all of it while others need some."""
+    """Refuse shares that add up to more than a machine has, or leave others nothing."""
     for machine in {machine for entry in workers for machine in entry.machines}:
-        total = _given_away(workers, machine)
-        needy = [e.name for e in workers if machine in e.machines and not e.memory_share]
-        if total > 1.001 or (total > 0.99 and needy):
-            rest = f"; {', '.join(needy)} would have none" if needy else ""
+        total = _sum_shares(workers, machine)
+        others = [e.name for e in workers if machine in e.machines and not e.memory_share]
+        if total > 1.001 or (total > 0.99 and others):
+            rest = f"; nothing is left for {', '.join(others)}" if others else ""
             raise ConfigError(
-                f"workers: memory_share adds up to {total:g} over all processes of a machine, "
-                f"and 1 is all there is{rest}"
+                f"workers: memory_share adds up to {total:g} over all processes of a machine; "
+                f"at most 1 is possible{rest}"
             )
 
 
-def _given_away(workers: tuple[WorkerEntry, ...], machine: str) -> float:
+def _sum_shares(workers: tuple[WorkerEntry, ...], machine: str) -> float:
     return sum(entry.memory_share * entry.machines.count(machine) for entry in workers)
 
 
 def _worker(index: int, item: Mapping[str, Any]) -> WorkerEntry:
     where = f"workers[{index}]"
-    kind = str(item.get("kind", "text"))
-    if kind not in WORKER_SETTINGS:
-        known = ", ".join(WORKER_SETTINGS)
+    kind = str(item.get("kind", DEFAULT))
+    if kind not in KINDS:
+        known = ", ".join(KINDS)
         raise ConfigError(f"{where}.kind: {kind!r} is not one of {known}")
     options = {key: value for key, value in item.items() if key not in _WORKER_KEYS}
-    check_keys(options, (entry.name for entry in entries(WORKER_SETTINGS[kind])), where)
+    check_keys(options, (entry.name for entry in entries(KINDS[kind].settings)), where)
     name = str(item.get("name", kind))
     replicas, share = item.get("replicas", 1), item.get("memory_share", 0.0)
     if not isinstance(replicas, int) or not 1 <= replicas <= 64:

@@ -1,6 +1,6 @@
 """What a model setting means: a folder on this machine, or a name on the Hugging Face hub.
 
-Pure but for looking at the disk. Downloads and loads nothing.
+Finds model folders and reads from their files what a model is for. Downloads and loads nothing.
 """
 
 from __future__ import annotations
@@ -11,32 +11,40 @@ from typing import Any
 
 from shared.lifecycle import PermanentError
 
-# Families that read and don't write.
+# Families that encode text and do not generate it.
 _ENCODERS = ("bert", "roberta", "xlm-roberta", "modernbert")
 
 
-def kind(path: Path) -> str:
-    """Return the kind of worker that a model is for, as far as its folder tells: text, if nothing.
+def transcribes(path: Path) -> bool:
+    """Return whether a folder holds a Whisper model."""
+    return bool(_read_config(path).get("model_type") == "whisper")
 
-    Qwen3-Reranker looks like a model for text.
-    """
-    try:
-        config = _read(path)
-        names = [str(name) for name in config.get("architectures") or ()]
-        family = config.get("model_type")
-    except (OSError, ValueError, AttributeError, TypeError):
-        return "text"
-    if family == "whisper" or speaks(path):
-        return "audio"
-    if any(name.endswith("ForSequenceClassification") for name in names):
-        return "rerank"
-    # A decoder that looks both ways writes nothing: EmbeddingGemma.
-    reads = family in _ENCODERS or bool(config.get("use_bidirectional_attention"))
-    return "embed" if reads or _pools(path) else "text"
+
+def speaks(path: Path) -> bool:
+    """Return whether a folder holds a Kokoro model, whose config.json does not name its family."""
+    return {"istftnet", "plbert"} <= _read_config(path).keys()
+
+
+def classifies(path: Path) -> bool:
+    """Return whether a folder holds a classifier, which is served as a reranker."""
+    names = _read_config(path).get("architectures")
+    return isinstance(names, list) and any(
+        str(name).endswith("ForSequenceClassification") for name in names
+    )
+
+
+def embeds(path: Path) -> bool:
+    """Return whether a folder holds an embedding model."""
+    config = _read_config(path)
+    if classifies(path):
+        return False
+    # A decoder with bidirectional attention does not generate: EmbeddingGemma.
+    is_encoder = config.get("model_type") in _ENCODERS
+    return is_encoder or bool(config.get("use_bidirectional_attention")) or _pools(path)
 
 
 def _pools(path: Path) -> bool:
-    """Return whether sentence-transformers' files of a folder speak of pooling."""
+    """Return whether sentence-transformers' files of a folder name a pooling layer."""
     if (path / "1_Pooling" / "config.json").is_file():
         return True
     try:
@@ -45,20 +53,17 @@ def _pools(path: Path) -> bool:
         return False
 
 
-def speaks(path: Path) -> bool:
-    """Return whether a folder holds a Kokoro, whose own config.json does not name its family."""
+def _read_config(path: Path) -> dict[str, Any]:
+    """Return a model's config.json; empty when it can't be read or is no object."""
     try:
-        return {"istftnet", "plbert"} <= set(_read(path))
-    except (OSError, ValueError, TypeError):
-        return False
-
-
-def _read(path: Path) -> Any:
-    return json.loads((path / "config.json").read_text(encoding="utf-8"))
+        config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return config if isinstance(config, dict) else {}
 
 
 def find(model: str, folder: Path) -> Path | None:
-    """Return the folder of a model, or None for an owner/name to be had from the hub.
+    """Return the folder of a model, or None for an owner/name on the hub.
 
     Args:
         folder: where a relative path starts.
@@ -88,5 +93,5 @@ def check(path: Path) -> Path:
         PermanentError: it holds none.
     """
     if not (path / "config.json").is_file():
-        raise PermanentError(f"{path} has no config.json; it is no model folder")
+        raise PermanentError(f"{path} has no config.json; it is not a model folder")
     return path

@@ -18,6 +18,7 @@ from shared import lifecycle, logs, rundir
 from shared.config import add_arguments, resolve
 from shared.declaration import ConfigError
 from shared.fleet import WorkerEntry, load_fleet
+from shared.kind import KINDS
 from shared.settings import GatewaySettings
 
 _LOCK_TIMEOUT_S = 5.0
@@ -43,7 +44,6 @@ class WorkerConfig:
 
 def start(
     program: str,
-    kinds: Mapping[str, type],
     arguments: Sequence[str],
     check: Callable[[Any, Path], None],
 ) -> WorkerConfig:
@@ -51,12 +51,11 @@ def start(
 
     Args:
         program: module that is run, e.g. "workers.text".
-        kinds: settings group of each kind that the program serves.
         check: called with settings and fleet folder; raises ConfigError for settings that can't
             work.
     """
     try:
-        config = read_config(program, kinds, arguments)
+        config = read_config(program, arguments)
         logs.set_up(config.entry.name, config.settings.log_level)
         check(config.settings, config.folder)
         lock_address(config.address)
@@ -65,12 +64,13 @@ def start(
     return config
 
 
-def read_config(program: str, kinds: Mapping[str, type], arguments: Sequence[str]) -> WorkerConfig:
+def read_config(program: str, arguments: Sequence[str]) -> WorkerConfig:
     """Return the configuration of the worker that a command line names.
 
     Raises:
         ConfigError: the fleet has no such worker, or a setting can't be read.
     """
+    kinds = {name: kind.settings for name, kind in KINDS.items() if kind.module == program}
     options = _parse(program, kinds, arguments)
     fleet = load_fleet(options.config)
     entry = fleet.worker(options.name)

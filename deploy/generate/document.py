@@ -15,8 +15,8 @@ from deploy.generate import dialect_page
 from deploy.run import process
 from shared.declaration import Entry, entries
 from shared.fleet import load_fleet
+from shared.kind import DEFAULT, KINDS
 from shared.settings import (
-    WORKER_SETTINGS,
     GatewaySettings,
     LaunchSettings,
     SupervisorSettings,
@@ -30,7 +30,7 @@ _CONFIG: Final = Path("deploy/mlxcel.toml")
 # Keys of a worker's table that are not settings of its kind; shared/fleet.py reads them.
 _WORKER_KEYS: Final = (
     ("name", '"text"', "What the log and this machine's processes call it; letters, digits, _, -."),
-    ("kind", '"text"', "What the worker does: text, embed, rerank or audio."),
+    ("kind", f'"{DEFAULT}"', f"What the worker does. One of {', '.join(KINDS)}."),
     (
         "address",
         '""',
@@ -60,8 +60,8 @@ def render_sample() -> str:
     lines += ["[[workers]]"]
     for name, default, text in _WORKER_KEYS:
         lines += [f"# {text}", f"# {name} = {default}", ""]
-    for kind, group in WORKER_SETTINGS.items():
-        lines += [f'# ---- with kind = "{kind}"', "", *_sample_lines(group)]
+    for kind in KINDS.values():
+        lines += [f'# ---- with kind = "{kind.name}"', "", *_sample_lines(kind.settings)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -88,8 +88,8 @@ def render_page() -> str:
     groups: Mapping[str, type] = {
         "Gateway: `[gateway]`": GatewaySettings,
         **{
-            f'{kind.capitalize()} worker: `[[workers]]` with `kind = "{kind}"`': group
-            for kind, group in WORKER_SETTINGS.items()
+            f'{kind.title} worker: `[[workers]]` with `kind = "{kind.name}"`': kind.settings
+            for kind in KINDS.values()
         },
         "Supervisor: `[supervisor]`": SupervisorSettings,
         "Launcher: flags of `mlxcel-server` alone": LaunchSettings,

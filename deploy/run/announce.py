@@ -1,7 +1,8 @@
-"""Says that the server answers, and how to try it.
+"""Prints that the server answers, and a command to try it.
 
-Runs beside honcho, not under it: honcho ends everything when one of its processes exits. Asks
-for /health until it is well, prints, and leaves; leaves silently when whoever started it goes.
+Runs beside honcho, not under it: honcho ends everything when one of its processes exits. Polls
+/health until it answers 200, prints, and exits; exits silently when the process that started it
+has ended.
 """
 
 from __future__ import annotations
@@ -13,60 +14,49 @@ import os
 import shlex
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from deploy.run.parent_watch import ParentWatch
 from shared.config import resolve
 from shared.fleet import load_fleet
+from shared.kind import DEFAULT, KINDS, Trial
 from shared.settings import GatewaySettings
 from shared.settings.value import is_socket
 
 _PAUSE_S: Final = 0.2
 _TIMEOUT_S: Final = 2.0
-_QUESTION: Final = (
-    '{"messages":[{"role":"user","content":"What is the capital of France?"}],'
-    '"temperature":0,"stream":true}'
-)
-# Kind of worker → the path it is tried at, and with what; any other is asked for its name.
-_TRIALS: Final[Mapping[str, tuple[str, str]]] = {
-    "text": ("/v1/chat/completions", _QUESTION),
-    "embed": ("/v1/embeddings", '{"input":"The cat sits on the mat."}'),
-    "rerank": (
-        "/v1/rerank",
-        '{"query":"where do cats sleep","documents":["On rugs.","Markets fell today."]}',
-    ),
-}
 # What to connect to when the server listens on every address.
 _LOOPBACK: Final = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
 
 
-def invite(gateway: GatewaySettings, kind: str = "text") -> str:
-    """Return the lines that tell a user what to do now.
+def choose_trial(kinds: Sequence[str]) -> Trial:
+    """Return the request to suggest for a fleet with workers of some kinds."""
+    kind = DEFAULT if DEFAULT in kinds else next(iter(kinds), "")
+    return KINDS[kind].trial if kind else Trial("/v1/models")
 
-    Args:
-        kind: of the worker that is to be tried.
-    """
-    host, way, key = _reach(gateway), "", ""
+
+def render(gateway: GatewaySettings, trial: Trial) -> str:
+    """Return the lines that tell a user what to do now."""
+    host, option, key = _find_host(gateway), "", ""
     url = f"http://[{host}]:{gateway.port}" if ":" in host else f"http://{host}:{gateway.port}"
     if is_socket(gateway.host):
-        url, way = "http://localhost", f" --unix-socket {shlex.quote(gateway.host)}"
+        url, option = "http://localhost", f" --unix-socket {shlex.quote(gateway.host)}"
     if gateway.api_key or gateway.api_key_file:
         key = " -H 'Authorization: Bearer YOUR-KEY'"
     url += gateway.api_prefix
-    path, body = _TRIALS.get(kind, ("/v1/models", ""))
-    sent = f" -H 'Content-Type: application/json'{key} -d '{body}'" if body else key
-    place = gateway.host if way else url
+    sent = f" -H 'Content-Type: application/json'{key} -d '{trial.body}'" if trial.body else key
+    address = gateway.host if option else url
     return (
-        f"\nmlxcel-server answers at {place}  (Ctrl-C stops it). Try:\n\n"
-        f"  curl -N{way} {url}{path}{sent}\n"
+        f"\nmlxcel-server answers at {address}  (Ctrl-C stops it). Try:\n\n"
+        f"  curl -N{option} {url}{trial.path}{sent}\n"
     )
 
 
 def is_ready(gateway: GatewaySettings) -> bool:
-    """Return whether /health answers well. No proxy of the environment is asked."""
-    connection = http.client.HTTPConnection(_reach(gateway), gateway.port, timeout=_TIMEOUT_S)
+    """Return whether /health answers 200. Proxies of the environment are not used."""
+    connection = http.client.HTTPConnection(_find_host(gateway), gateway.port, timeout=_TIMEOUT_S)
     with contextlib.closing(connection):
         try:
             if is_socket(gateway.host):
@@ -74,13 +64,13 @@ def is_ready(gateway: GatewaySettings) -> bool:
                 connection.sock.settimeout(_TIMEOUT_S)
                 connection.sock.connect(gateway.host)
             connection.request("GET", f"{gateway.api_prefix}/health")
-            # Under a prefix it is not open to everybody, and says nothing more to us.
+            # Under a prefix it needs a key; 401 shows that the gateway answers.
             return connection.getresponse().status in (200, 401)
         except (OSError, http.client.HTTPException):
             return False
 
 
-def _reach(gateway: GatewaySettings) -> str:
+def _find_host(gateway: GatewaySettings) -> str:
     return _LOOPBACK.get(gateway.host, gateway.host)
 
 
@@ -89,16 +79,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="deploy.run.announce", description=__doc__)
     parser.add_argument("--config", type=Path, required=True, help="fleet file")
     options = parser.parse_args()
-    # Tells also of a launcher that was gone before this process had come so far.
-    ancestry = ParentWatch(os.environ)
+    # Also notices a launcher that ended before this line.
+    parent = ParentWatch(os.environ)
     fleet = load_fleet(options.config)
     gateway = resolve(GatewaySettings, options, os.environ, fleet.gateway, "gateway")
     kinds = [entry.kind for entry in fleet.workers]
     while not is_ready(gateway):
         time.sleep(_PAUSE_S)
-        if ancestry.is_gone():
+        if parent.is_gone():
             return
-    print(invite(gateway, "text" if "text" in kinds else next(iter(kinds), "")), flush=True)
+    print(render(gateway, choose_trial(kinds)), flush=True)
 
 
 if __name__ == "__main__":

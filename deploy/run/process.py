@@ -1,21 +1,17 @@
-"""Which processes a fleet is made of, and their command lines.
+"""Which processes a fleet consists of, and their command lines.
 
-The one owner of that: the Procfile, `mlxcel-server` and the launchd files all render what
-`plan` returns. Pure.
+The Procfile, `mlxcel-server` and the launchd files all render what `plan` returns. Pure.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
 
 from shared.fleet import Fleet, WorkerEntry
-
-# Kinds that another kind's program serves.
-_PROGRAMS: Final[Mapping[str, str]] = {"rerank": "embed"}
+from shared.kind import KINDS
 
 _HEADER = """\
 # The processes of the default fleet, deploy/mlxcel.toml; `make docs` writes this file.
@@ -32,7 +28,7 @@ class Process:
 
     @property
     def line(self) -> str:
-        """For a shell, which steps aside so that signals reach the supervisor itself."""
+        """For a shell; `exec`, so that signals reach the supervisor itself."""
         return f"exec {shlex.join(self.command)}"
 
 
@@ -41,7 +37,7 @@ def plan(fleet: Fleet, python: str, config: Path) -> tuple[Process, ...]:
 
     Args:
         python: interpreter to run them with.
-        config: the fleet file, as they are to find it.
+        config: the fleet file, as it stands in their command lines.
     """
     processes = [_supervised("gateway", python, config, "gateway")]
     for entry in fleet.workers:
@@ -51,7 +47,7 @@ def plan(fleet: Fleet, python: str, config: Path) -> tuple[Process, ...]:
 
 
 def _plan_worker(entry: WorkerEntry, python: str, config: Path) -> Iterable[Process]:
-    module = f"workers.{_PROGRAMS.get(entry.kind, entry.kind)}"
+    module = KINDS[entry.kind].module
     yield _supervised(entry.name, python, config, module, "--name", entry.name)
     for replica in range(1, entry.replicas):
         more = ("--name", entry.name, "--replica", str(replica))

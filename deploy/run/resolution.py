@@ -1,7 +1,7 @@
-"""Flags, environment and fleet file, brought together into one fleet with nothing left open.
+"""Flags, environment and fleet file, merged into one fleet in which every setting has its value.
 
-`mlxcel-server` decides every setting once, so that its processes read one file and no flag or
-environment name has to reach them. Pure but for looking at the disk.
+`mlxcel-server` decides every setting once, so that its processes read one file and need no flag
+or environment variable. Reads the disk only to see what a model is.
 """
 
 from __future__ import annotations
@@ -20,89 +20,86 @@ from shared import model_folder
 from shared.config import resolve
 from shared.declaration import ConfigError, entries
 from shared.fleet import Fleet, WorkerEntry, load_fleet
-from shared.settings import WORKER_SETTINGS, GatewaySettings, LaunchSettings, SupervisorSettings
+from shared.kind import DEFAULT, KINDS, kind_of_folder
+from shared.settings import GatewaySettings, LaunchSettings, SupervisorSettings
 from shared.settings.encoder import RANK
 
 GROUPS: Final = (
     GatewaySettings,
     LaunchSettings,
-    *WORKER_SETTINGS.values(),
+    *(kind.settings for kind in KINDS.values()),
     SupervisorSettings,
 )
 _PATHS: Final = frozenset(
     entry.name for group in GROUPS for entry in entries(group) if entry.declaration.is_path
 )
 # What may be a folder or a name on the hub.
-_MODELS: Final = frozenset({"model", "speech_model"})
+_MODELS: Final = frozenset(name for kind in KINDS.values() for name in kind.models)
 
 
 def choose(options: argparse.Namespace, environ: Mapping[str, str], default: Path) -> Fleet:
     """Return the fleet to start from: a given file, a worker for each given model, or the default.
 
     Raises:
-        ConfigError: the file can't be used.
+        ConfigError: the file can't be used, or flags contradict each other.
     """
     if options.config is not None:
         return load_fleet(options.config)
     given: dict[str, Any] = {
-        kind: resolve(group, options, environ, {}, kind) for kind, group in WORKER_SETTINGS.items()
+        name: resolve(kind.settings, options, environ, {}, name) for name, kind in KINDS.items()
     }
-    models: dict[str, str] = {kind: settings.model for kind, settings in given.items()}
-    ranks = given["embed"].pooling == RANK
-    if ranks:
-        # It has been taken, and is no way of pooling.
-        options.pooling = None
-    kind = _kind_of_text(models, options, environ, ranks=ranks)
-    if kind != "text":
-        if models[kind]:
-            raise ConfigError(f"-m is a model of kind {kind}, and there is another of that kind")
-        return _serve_as(kind, models, options, environ)
-    models["audio"] = models["audio"] or given["audio"].speech_model
-    return _make_fleet({kind: {} for kind, model in models.items() if model}) or load_fleet(default)
-
-
-def _kind_of_text(
-    models: Mapping[str, str],
-    options: argparse.Namespace,
-    environ: Mapping[str, str],
-    *,
-    ranks: bool,
-) -> str:
-    """Return the kind of worker that -m is for."""
-    launch = resolve(LaunchSettings, options, environ, {}, "launcher")
-    if launch.embeddings and launch.reranking:
-        raise ConfigError("--embeddings and --reranking: a model is served as one of them")
-    wanted = "rerank" if launch.reranking or ranks else "embed" if launch.embeddings else ""
-    model = models["text"]
-    if wanted and not model:
-        if models[wanted]:
-            return "text"
-        raise ConfigError(f"--{'embeddings' if wanted == 'embed' else 'reranking'} needs -m MODEL")
-    return wanted or (model_folder.kind(Path(model).expanduser()) if model else "text")
-
-
-def _serve_as(
-    kind: str, models: Mapping[str, str], options: argparse.Namespace, environ: Mapping[str, str]
-) -> Fleet:
-    """Return a fleet in which the model of -m is of another kind than text."""
-    given: Any = resolve(WORKER_SETTINGS["text"], options, environ, {}, "text")
-    # They have been taken, and mean no text worker any more.
+    models = {name: _list_models(name, settings) for name, settings in given.items()}
+    flagged = _flagged_kind(options, environ, given)
+    if flagged and not models[DEFAULT]:
+        if not models[flagged]:
+            raise ConfigError(f"--{KINDS[flagged].launch_flag} needs -m MODEL")
+        flagged = ""
+    kind = flagged or _kind_of_model(given[DEFAULT].model)
+    tables: dict[str, dict[str, Any]] = {name: {} for name, found in models.items() if found}
+    if kind == DEFAULT:
+        return _make_fleet(tables) if tables else load_fleet(default)
+    main = KINDS[kind].models[0]
+    if getattr(given[kind], main):
+        raise ConfigError(f"-m is a model of kind {kind}, and there is another of that kind")
+    # -m and its alias are settings of that kind now.
     options.model = options.alias = None
-    tables: dict[str, dict[str, Any]] = {
-        other: {} for other, model in models.items() if model and other != "text"
-    }
-    fleet = _make_fleet({kind: {"model": given.model, "alias": list(given.alias)}, **tables})
-    assert fleet is not None
-    return fleet
+    served = {kind: {main: given[DEFAULT].model, "alias": list(given[DEFAULT].alias)}}
+    return _make_fleet(served | {n: t for n, t in tables.items() if n not in (kind, DEFAULT)})
 
 
-def _make_fleet(tables: Mapping[str, Mapping[str, Any]]) -> Fleet | None:
-    """Return a fleet with a worker for each kind; None without any."""
+def _list_models(kind: str, settings: Any) -> list[str]:
+    """Return the models that the settings of a kind name."""
+    return [model for name in KINDS[kind].models if (model := getattr(settings, name))]
+
+
+def _flagged_kind(
+    options: argparse.Namespace, environ: Mapping[str, str], given: Mapping[str, Any]
+) -> str:
+    """Return the kind that a flag serves -m as; empty without such a flag."""
+    launch = resolve(LaunchSettings, options, environ, {}, "launcher")
+    flags = {kind.launch_flag: name for name, kind in KINDS.items() if kind.launch_flag}
+    asked = [flag for flag in flags if getattr(launch, flag)]
+    if len(asked) > 1:
+        words = " and ".join(f"--{flag}" for flag in asked)
+        raise ConfigError(f"{words}: a model is served as one of them")
+    # llama-server's other spelling of --reranking. It is no pooling, so no worker may read it.
+    if given["embed"].pooling == RANK:
+        options.pooling = None
+        return "rerank"
+    return flags[asked[0]] if asked else ""
+
+
+def _kind_of_model(model: str) -> str:
+    return kind_of_folder(Path(model).expanduser()) if model else DEFAULT
+
+
+def _make_fleet(tables: Mapping[str, Mapping[str, Any]]) -> Fleet:
+    """Return a fleet with a worker for each kind."""
     workers = [
         WorkerEntry(index, kind, kind, "", 1, 0.0, table)
         for index, (kind, table) in enumerate(tables.items())
     ]
-    return Fleet(Path.cwd(), {}, {}, tuple(workers)) if workers else None
+    return Fleet(Path.cwd(), {}, {}, tuple(workers))
 
 
 def settle(fleet: Fleet, options: argparse.Namespace, environ: Mapping[str, str]) -> Fleet:
@@ -116,13 +113,15 @@ def settle(fleet: Fleet, options: argparse.Namespace, environ: Mapping[str, str]
     _refuse_ambiguous(fleet, options)
 
     def decide(group: type, table: Mapping[str, Any], where: str) -> dict[str, Any]:
-        settled: Any = resolve(group, options, environ, _place(table, fleet.folder), where)
-        return _place(dataclasses.asdict(settled), Path.cwd())
+        table = _absolute_paths(table, fleet.folder)
+        settled: Any = resolve(group, options, environ, table, where)
+        return _absolute_paths(dataclasses.asdict(settled), Path.cwd())
 
     def decide_worker(entry: WorkerEntry) -> WorkerEntry:
         if entry.remote:
             return entry
-        table = decide(WORKER_SETTINGS[entry.kind], entry.options, f"workers[{entry.index}]")
+        group = KINDS[entry.kind].settings
+        table = decide(group, entry.options, f"workers[{entry.index}]")
         return dataclasses.replace(entry, options=table)
 
     return Fleet(
@@ -134,13 +133,13 @@ def settle(fleet: Fleet, options: argparse.Namespace, environ: Mapping[str, str]
 
 
 def check_models(fleet: Fleet, come_later: Callable[[str], object] = lambda _: None) -> None:
-    """Make sure that each worker of this machine has a model folder, or a name for the hub.
+    """Check that each worker of this machine has a model folder, or a name on the hub.
 
     Args:
-        come_later: tells of a folder whether it may still be missing.
+        come_later: whether a folder may still be missing.
 
     Raises:
-        PermanentError: one has not.
+        PermanentError: one has neither.
     """
     for entry in fleet.workers:
         for model in entry.models or ("",):
@@ -149,11 +148,11 @@ def check_models(fleet: Fleet, come_later: Callable[[str], object] = lambda _: N
 
 
 def _refuse_ambiguous(fleet: Fleet, options: argparse.Namespace) -> None:
-    """Refuse a flag that is meant for one worker where there are several of its kind, or none."""
+    """Refuse a flag for one worker where the fleet has several of its kind, or none."""
     kinds = Counter(entry.kind for entry in fleet.workers if not entry.remote)
     groups = Counter(entry.dest for group in GROUPS for entry in entries(group))
-    for kind, group in WORKER_SETTINGS.items():
-        for entry in entries(group):
+    for kind in KINDS:
+        for entry in entries(KINDS[kind].settings):
             is_given = getattr(options, entry.dest, None) is not None
             if not is_given or groups[entry.dest] > 1 or kinds[kind] == 1:
                 continue
@@ -166,24 +165,24 @@ def _refuse_ambiguous(fleet: Fleet, options: argparse.Namespace) -> None:
             )
 
 
-def _place(table: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Return a section in which relative paths have become absolute."""
-    placed = dict(table)
+def _absolute_paths(table: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return a section whose relative paths have become absolute."""
+    section = dict(table)
     for name in _PATHS & table.keys():
         value = table[name]
         if isinstance(value, str) and value:
-            placed[name] = _absolute(value, folder)
+            section[name] = _absolute(value, folder)
         elif isinstance(value, list | tuple):
-            placed[name] = [_absolute(item, folder) for item in value]
+            section[name] = [_absolute(item, folder) for item in value]
     for name in _MODELS & table.keys():
         model = table[name]
         if isinstance(model, str) and _is_folder(model, folder):
-            placed[name] = _absolute(model, folder)
-    return placed
+            section[name] = _absolute(model, folder)
+    return section
 
 
 def _is_folder(model: str, folder: Path) -> bool:
-    """Return whether a model is meant as a folder; `shared/model_folder.py` has the full rule."""
+    """Return whether a model names a folder; `shared/model_folder.py` has the full rule."""
     return bool(model) and (model[0] in "./~" or (folder / model).is_dir())
 
 
@@ -192,7 +191,7 @@ def _absolute(path: str, folder: Path) -> str:
 
 
 def strip(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without the names of settings: they have been read."""
+    """Return the environment without the variables of settings, which have been read."""
     names = {name for group in GROUPS for entry in entries(group) for name in entry.declaration.env}
     return {name: value for name, value in environ.items() if name not in names}
 
@@ -215,7 +214,7 @@ def render(fleet: Fleet) -> str:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that its owner alone can read, in one step: it may hold keys."""
+    """Write a file atomically that only its owner can read: it may hold keys."""
     fresh = path.with_name(f"{path.name}.{os.getpid()}")
     fresh.unlink(missing_ok=True)
     with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:

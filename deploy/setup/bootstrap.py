@@ -25,31 +25,10 @@ from typing import Final
 from deploy import ROOT
 from deploy.setup import openblas
 from deploy.setup.progress import Progress, Step
+from shared.kind import KINDS, SystemPackage, list_extras
 
 _LOG: Final = ".cache/set-up.log"
 _SOURCES: Final = ("pyproject.toml", "constraints.txt")
-
-
-@dataclasses.dataclass(frozen=True)
-class SystemPackage:
-    """A program that is installed if that is possible; the set-up goes on without it.
-
-    Attributes:
-        name: of the program and of its Debian package.
-        loss: what does not work without it.
-        formula: its name in Homebrew.
-    """
-
-    name: str
-    loss: str
-    formula: str
-
-
-_AUDIO: Final = (
-    SystemPackage("ffmpeg", "nothing can be transcribed or spoken", "ffmpeg"),
-    SystemPackage("espeak-ng", "speech can't be made from text", "espeak-ng"),
-    SystemPackage("npm", "the voices of the speech model can't be downloaded", "node"),
-)
 _REDIS: Final = SystemPackage("redis-server", "the tests that need one fail", "redis")
 
 
@@ -163,8 +142,12 @@ def _install_openblas(progress: Progress) -> None:
 
 
 def _install_programs(extras: Sequence[str], progress: Progress) -> None:
-    wanted = [*(_AUDIO if "audio" in extras else ()), *([_REDIS] if "dev" in extras else ())]
-    for program in wanted:
+    wanted = [
+        program for kind in KINDS.values() if kind.extra in extras for program in kind.programs
+    ]
+    if "dev" in extras:
+        wanted.append(_REDIS)
+    for program in dict.fromkeys(wanted):
         if shutil.which(program.name) is None:
             _install_program(program, progress)
 
@@ -202,9 +185,11 @@ def _install_packages(root: Path, venv: Path, extras: Sequence[str], progress: P
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="deploy.setup.bootstrap", description=__doc__)
-    parser.add_argument("extras", nargs="+", help="optional dependency groups of pyproject.toml")
+    kinds = list_extras()
+    what = f"dependency groups of pyproject.toml to install besides {', '.join(kinds)}"
+    parser.add_argument("extras", nargs="*", help=what)
     try:
-        set_up(ROOT, parser.parse_args().extras)
+        set_up(ROOT, [*kinds, *parser.parse_args().extras])
     except SetUpError as failure:
         sys.exit(f"error: {failure}")
 

@@ -1,15 +1,15 @@
-"""Which workers there are, and which of them a model name means.
+"""The workers of the fleet, and which of them a model name means.
 
-Owns the list of workers and the meaning of names; what one worker is and can do now is
-worker.py's. Runs on the gateway's event loop.
+Owns the list of workers and the resolution of names; the state of one worker is worker.py's. Runs
+on the gateway's event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Sequence
-from typing import Final, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from typing import NoReturn
 
 from gateway.fleet.admission import Admission
 from gateway.fleet.replica import Replica
@@ -17,13 +17,7 @@ from gateway.fleet.unary_worker import UnaryWorker
 from gateway.fleet.worker import TextWorker, Worker
 from shared.errors import ServiceError
 from shared.fleet import WorkerEntry
-
-# Kind of worker → the paths it answers.
-_PATHS: Final = {
-    "embed": "/v1/embeddings, /embeddings, /embedding",
-    "audio": "/v1/audio/transcriptions, /v1/audio/translations, /v1/audio/speech",
-    "rerank": "/v1/rerank, /v1/reranking, /rerank, /reranking",
-}
+from shared.kind import KINDS
 
 
 class Registry:
@@ -32,8 +26,9 @@ class Registry:
     Args:
         workers: the fleet's entries, each with the gRPC addresses of its replicas.
         queue_limit: requests that may wait per worker.
-        recovery_timeout_s: how long they wait for a worker that is away.
+        recovery_timeout_s: how long they wait for a worker that has been lost.
         strict_model: refuse unknown model names.
+        paths: of the routes of each kind of worker, for error messages.
         now_s: a monotonic clock.
     """
 
@@ -44,18 +39,20 @@ class Registry:
         queue_limit: int,
         recovery_timeout_s: float,
         strict_model: bool,
+        paths: Mapping[str, Sequence[str]],
         now_s: Callable[[], float],
     ) -> None:
         self._gateway_id = secrets.token_hex(8)
         self._queue_limit = queue_limit
         self._recovery_timeout_s = recovery_timeout_s
         self._strict_model = strict_model
+        self._paths = paths
         self._now_s = now_s
         self._tasks: list[asyncio.Task[None]] = []
         self.workers: list[Worker] = [self._make(*worker) for worker in workers]
 
     def _make(self, entry: WorkerEntry, addresses: Sequence[str]) -> Worker:
-        if entry.kind != "text":
+        if KINDS[entry.kind].is_unary:
             return UnaryWorker(entry, addresses, self._recovery_timeout_s, self._now_s)
         admission = Admission(self._queue_limit, self._recovery_timeout_s, self._now_s)
         replicas = [Replica(a, self._gateway_id, admission.pump, self._now_s) for a in addresses]
@@ -63,12 +60,12 @@ class Registry:
         return TextWorker(entry, replicas, admission)
 
     def start(self) -> None:
-        """Start talking to every worker."""
+        """Connect to every worker."""
         for worker in self.workers:
             self._tasks += worker.start()
 
     async def stop(self) -> None:
-        """End every conversation."""
+        """Close every connection."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -76,13 +73,13 @@ class Registry:
             await worker.close()
 
     def fail_calls(self, error: ServiceError) -> None:
-        """End every running call of the kinds that answer each by itself."""
+        """End every running call of unary workers with an error."""
         for worker in self.workers:
             if isinstance(worker, UnaryWorker):
                 worker.fail_all(error)
 
     def of_kind(self, kind: str) -> list[UnaryWorker]:
-        """Return the workers of a kind that answers each call by itself, in the fleet's order."""
+        """Return the workers of a unary kind, in the fleet's order."""
         return [
             worker
             for worker in self.workers
@@ -92,16 +89,16 @@ class Registry:
     def choose(
         self, kind: str, model: str | None, suits: Callable[[Worker], bool] = lambda _: True
     ) -> UnaryWorker | None:
-        """Return the worker of a kind that a request's `model` means; None if there is no such.
+        """Return the worker of a kind that a request's `model` names; None without such workers.
 
-        Clients name the models they know, such as "whisper-1", so that any name means the first
-        worker of the kind if it is not that of another.
+        Clients send names they know, such as "whisper-1", so an unknown name selects the first
+        worker of the kind.
 
         Args:
-            suits: which workers of the kind can do what is asked.
+            suits: whether a worker of the kind can do what the request needs.
 
         Raises:
-            ServiceError: under `strict_model`, the name is nobody's.
+            ServiceError: under `strict_model`, no worker has the name.
         """
         workers = list(filter(suits, self.of_kind(kind)))
         for worker in workers:
@@ -112,11 +109,11 @@ class Registry:
         return workers[0] if workers else None
 
     def resolve(self, model: str | None) -> TextWorker:
-        """Return the text worker a request's `model` means.
+        """Return the text worker that a request's `model` names.
 
         Raises:
-            ServiceError: there is none, or the name is that of another kind of model, or under
-                `strict_model` nobody's.
+            ServiceError: there is none, or the name belongs to another kind of worker, or under
+                `strict_model` to no worker.
         """
         if model:
             named = [worker for worker in self.workers if model in worker.names()]
@@ -149,5 +146,5 @@ class Registry:
             if isinstance(worker, TextWorker):
                 return worker
         kinds = dict.fromkeys(worker.entry.kind for worker in self.workers)
-        paths = ", ".join(_PATHS[kind] for kind in kinds) or "nothing yet"
+        paths = ", ".join(path for kind in kinds for path in self._paths[kind]) or "nothing yet"
         raise ServiceError("not_implemented", f"This server has no text model. It serves {paths}.")

@@ -23,6 +23,7 @@ from gateway.http.sse import EventStream
 from gateway.routes.route import Route
 from gateway.routes.text import parse_priority
 from shared.errors import ServiceError
+from shared.kind import KINDS
 from shared.pb.audio_pb2_grpc import AudioStub
 
 _LIMIT_BYTES: Final = 25 * 1024 * 1024
@@ -54,7 +55,7 @@ async def translate(request: web.Request) -> web.StreamResponse:
 def _find(request: web.Request, model: str | None) -> UnaryWorker:
     worker = request.app[CONTEXT].registry.choose("audio", model, _can_listen)
     if worker is None:
-        raise ServiceError("not_implemented", "audio model kind not loaded: stt")
+        raise ServiceError("not_implemented", KINDS["audio"].unserved("transcription"))
     return worker
 
 

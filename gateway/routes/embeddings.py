@@ -8,7 +8,6 @@ meanwhile. Runs in the handler's task.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from aiohttp import web
 
@@ -23,18 +22,11 @@ from gateway.http.work import work_on
 from gateway.routes.route import Route
 from gateway.routes.text import parse_priority
 from shared.errors import ServiceError
+from shared.kind import KINDS
 from shared.pb import embed_pb2 as pb
 from shared.pb import worker_pb2
 from shared.pb.embed_pb2_grpc import EmbedStub
 from shared.rpc import MAX_MESSAGE_BYTES
-
-_UNSERVED: Final = {
-    "embed": "This server does not support embeddings. Start it with `--embeddings` and an "
-    "embedding checkpoint in -m, or with `--embedding-model <path>`.",
-    "rerank": "This server does not support reranking. Start it with `--reranking` and a reranker "
-    "in -m, or with `--reranker-model <path>`.",
-}
-_NAMES: Final = {"embed": "Embedding", "rerank": "Rerank"}
 
 
 def routes() -> list[Route]:
@@ -42,10 +34,10 @@ def routes() -> list[Route]:
     # Cohere's newer client has a path of its own for the same form.
     ranking = ("/v1/rerank", "/v1/reranking", "/v2/rerank", "/rerank", "/reranking")
     return [
-        Route("POST", "/v1/embeddings", embed, errors),
-        Route("POST", "/embeddings", embed_native, errors),
-        Route("POST", "/embedding", embed_native, errors),
-        *(Route("POST", path, rank, errors) for path in ranking),
+        Route("POST", "/v1/embeddings", embed, errors, "embed"),
+        Route("POST", "/embeddings", embed_native, errors, "embed"),
+        Route("POST", "/embedding", embed_native, errors, "embed"),
+        *(Route("POST", path, rank, errors, "rerank") for path in ranking),
     ]
 
 
@@ -105,7 +97,7 @@ def _find(
     """
     workers = context.registry.of_kind(kind)
     if not workers:
-        raise ServiceError("not_implemented", _UNSERVED[kind])
+        raise ServiceError("not_implemented", KINDS[kind].capabilities[0].unserved)
     if model is None:
         return workers[0], workers[0].require_ready()
     for worker in workers:
@@ -121,7 +113,7 @@ def _find(
 
 async def _call(context: Context, worker: UnaryWorker, method: Method[Q, A], message: Q) -> A:
     """Return a worker's answer, its failures in the words of the reference."""
-    name = _NAMES[worker.entry.kind]
+    name = KINDS[worker.entry.kind].title
     try:
         return await worker.call(method, message, context.settings.timeout_s)
     except ServiceError as failure:

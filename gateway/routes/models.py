@@ -6,9 +6,10 @@ read beside them, and the list that Ollama's read. Runs on the gateway's event l
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from operator import attrgetter
+from typing import Any
 
 from aiohttp import web
 
@@ -17,14 +18,8 @@ from gateway.dialects.openai import errors
 from gateway.http.answer import answer_json
 from gateway.routes.route import Route
 from shared.errors import ServiceError
+from shared.kind import KINDS
 from shared.pb import worker_pb2
-
-# Kind of worker → what its model is called to be able to.
-_CAPABILITIES: Final[Mapping[str, str]] = {
-    "text": "completion",
-    "embed": "embedding",
-    "rerank": "rerank",
-}
 
 
 def routes() -> list[Route]:
@@ -116,8 +111,11 @@ def _ollama_entry(card: worker_pb2.ModelCard) -> dict[str, Any]:
 
 
 def _capabilities(card: worker_pb2.ModelCard) -> list[str]:
-    if card.kind == "audio":
-        audio = {"transcription": card.audio.transcribes, "speech": card.audio.speaks}
-        return [name for name, is_served in audio.items() if is_served]
-    capability = _CAPABILITIES.get(card.kind)
-    return [capability] if capability else []
+    # The card may come from a worker of another release.
+    if card.kind not in KINDS:
+        return []
+    return [
+        capability.name
+        for capability in KINDS[card.kind].capabilities
+        if not capability.card_flag or attrgetter(capability.card_flag)(card)
+    ]

@@ -40,9 +40,9 @@ async def get_props(request: web.Request) -> web.Response:
 
 
 def _describe_embedding(context: Context) -> dict[str, Any] | None:
-    """Return what the first embedding model does; None without one that has been ready."""
-    cards = [worker.card for worker in context.registry.of_kind("embed")]
-    card = next((card for card in cards if card is not None), None)
+    """Return how the first model that makes vectors does it; None until one has been ready."""
+    cards = [worker.card for worker in context.registry.workers]
+    card = next((card for card in cards if card is not None and card.encoder.dimensions), None)
     return card and {
         "model": card.name,
         "dim": card.encoder.dimensions,

@@ -13,9 +13,16 @@ Method = Literal["GET", "POST", "DELETE"]
 
 @dataclass(frozen=True)
 class Route:
-    """One method on one path."""
+    """One method on one path.
+
+    Attributes:
+        dialect: form of its errors.
+        kind: of the worker that it needs; empty for none, or for that of the entry in the table
+            of kinds that names the route's module.
+    """
 
     method: Method
     path: str
     handler: Handler
     dialect: ErrorDialect
+    kind: str = ""

@@ -25,6 +25,7 @@ from gateway.http.sse import EventStream
 from gateway.routes.route import Route
 from gateway.routes.text import parse_priority
 from shared.errors import ServiceError
+from shared.kind import KINDS
 from shared.pb.audio_pb2_grpc import AudioStub
 
 _LIMIT_BYTES: Final = 25 * 1024 * 1024
@@ -90,7 +91,7 @@ async def _send_events(
 def _find(context: Context, model: str | None) -> UnaryWorker:
     worker = context.registry.choose("audio", model, _can_speak)
     if worker is None:
-        raise ServiceError("not_implemented", "audio model kind not loaded: tts")
+        raise ServiceError("not_implemented", KINDS["audio"].unserved("speech"))
     return worker
 
 

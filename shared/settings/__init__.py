@@ -15,7 +15,6 @@ from shared.settings.supervisor import SupervisorSettings
 from shared.settings.text import TextSettings
 
 __all__ = [
-    "WORKER_SETTINGS",
     "AudioSettings",
     "EmbedSettings",
     "GatewaySettings",
@@ -24,11 +23,3 @@ __all__ = [
     "SupervisorSettings",
     "TextSettings",
 ]
-
-# Which group a worker of each kind reads.
-WORKER_SETTINGS: dict[str, type] = {
-    "text": TextSettings,
-    "embed": EmbedSettings,
-    "rerank": RerankSettings,
-    "audio": AudioSettings,
-}

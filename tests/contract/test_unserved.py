@@ -179,7 +179,7 @@ async def test_there_is_no_realtime_without_a_voice(harness: Harness):
             ("embed", "rerank", "embed"),
             (
                 "This server has no text model. It serves /v1/embeddings, /embeddings, /embedding, "
-                "/v1/rerank, /v1/reranking, /rerank, /reranking."
+                "/v1/rerank, /v1/reranking, /v2/rerank, /rerank, /reranking."
             ),
         ),
     ],

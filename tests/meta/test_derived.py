@@ -11,7 +11,8 @@ import pytest
 from deploy.generate import dialect_page, document, protobuf
 from shared import fleet
 from shared.declaration import entries
-from shared.settings import WORKER_SETTINGS, GatewaySettings, SupervisorSettings
+from shared.kind import KINDS
+from shared.settings import GatewaySettings, SupervisorSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -30,20 +31,20 @@ def test_generated_protobuf_code_equals_the_committed_code(tmp_path):
         assert committed[name] == text, f"{name}: make proto"
 
 
-@pytest.mark.parametrize("kind", WORKER_SETTINGS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_sample_fleet_file_with_its_settings_switched_on_gives_the_defaults(tmp_path, kind):
     head, *sections = document.render_sample().split("# ---- with kind = ")
     section = next(text for text in sections if text.startswith(f'"{kind}"'))
     lines = f"{head}# {section}".splitlines()
     names = {name for name, _, _ in document._WORKER_KEYS}
-    groups = (GatewaySettings, SupervisorSettings, WORKER_SETTINGS[kind])
+    groups = (GatewaySettings, SupervisorSettings, KINDS[kind].settings)
     names |= {entry.name for group in groups for entry in entries(group)}
     on = [line[2:] if line[2:].partition(" = ")[0] in names else line for line in lines]
     path = tmp_path / "fleet.toml"
     path.write_text("\n".join(on).replace('kind = "text"', f'kind = "{kind}"'))
     loaded = fleet.load_fleet(path)
     assert {entry.name for entry in entries(GatewaySettings)} == set(loaded.gateway)
-    for entry in entries(WORKER_SETTINGS[kind]):
+    for entry in entries(KINDS[kind].settings):
         given = loaded.workers[0].options[entry.name]
         assert entry.accept(given, entry.name) == entry.default
 

@@ -47,7 +47,7 @@ async def _serve(config: WorkerConfig) -> int:
 
 
 def main() -> None:
-    config = bootstrap.start("workers.audio", {"audio": AudioSettings}, sys.argv[1:], check)
+    config = bootstrap.start("workers.audio", sys.argv[1:], check)
     bootstrap.exit_process(asyncio.run(_serve(config)))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from shared.declaration import ConfigError
 from shared.pb import embed_pb2_grpc
-from shared.settings import EmbedSettings, RerankSettings
+from shared.settings import EmbedSettings
 from shared.settings.encoder import RANK
 from workers import bootstrap
 from workers.bootstrap import WorkerConfig
@@ -53,8 +53,7 @@ async def _serve(config: WorkerConfig) -> int:
 
 
 def main() -> None:
-    kinds = {"embed": EmbedSettings, "rerank": RerankSettings}
-    config = bootstrap.start("workers.embed", kinds, sys.argv[1:], check)
+    config = bootstrap.start("workers.embed", sys.argv[1:], check)
     bootstrap.exit_process(asyncio.run(_serve(config)))
 
 

@@ -159,7 +159,7 @@ async def _serve(config: WorkerConfig) -> int:
 
 def main() -> None:
     """Run the process."""
-    config = bootstrap.start("workers.text", {"text": TextSettings}, sys.argv[1:], check)
+    config = bootstrap.start("workers.text", sys.argv[1:], check)
     bootstrap.exit_process(asyncio.run(_serve(config)))
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import settings
 
 from shared.fleet import WorkerEntry
-from shared.settings import WORKER_SETTINGS
+from shared.kind import KINDS
 from tests import encoder_checkpoint
 from workers import runtime
 from workers.bootstrap import WorkerConfig
@@ -33,7 +33,7 @@ def load_model():
     """Load a folder as the worker does."""
 
     def load(folder, kind="embed", **options):
-        settings = dataclasses.replace(WORKER_SETTINGS[kind](), model=str(folder), **options)
+        settings = dataclasses.replace(KINDS[kind].settings(), model=str(folder), **options)
         place = WorkerConfig(
             Path("/"), WorkerEntry(0, kind, kind, "", 1, 0.0, {}), settings, "", 1.0
         )

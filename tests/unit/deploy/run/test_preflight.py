@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from deploy import cli
-from deploy.run import parent_watch, preflight
-from deploy.run.announce import invite, is_ready
+from deploy.run import announce, parent_watch, preflight
+from deploy.run.announce import is_ready
 from deploy.setup import openblas
 from shared import rundir
+from shared.kind import DEFAULT
 from shared.lifecycle import EXIT_PERMANENT, PermanentError
 from shared.settings import GatewaySettings
 
@@ -105,24 +106,28 @@ def test_a_start_that_can_not_succeed_is_one_line(words, complaint, capfd, monke
     assert complaint in err
 
 
-def test_invitation_connects_to_an_address_that_answers():
-    text = invite(GatewaySettings(host="0.0.0.0", port=9))
+def announcement(gateway, *kinds):
+    return announce.render(gateway, announce.choose_trial(kinds or (DEFAULT,)))
+
+
+def test_announcement_connects_to_an_address_that_answers():
+    text = announcement(GatewaySettings(host="0.0.0.0", port=9))
     assert "curl -N http://127.0.0.1:9/v1/chat/completions" in text
-    assert "http://[::1]:9/" in invite(GatewaySettings(host="::", port=9))
+    assert "http://[::1]:9/" in announcement(GatewaySettings(host="::", port=9))
 
 
 @pytest.mark.parametrize(
     ("kind", "path"),
     [("embed", "/v1/embeddings"), ("rerank", "/v1/rerank"), ("audio", "/v1/models")],
 )
-def test_invitation_is_to_what_the_server_can_do(kind, path):
-    assert f"curl -N http://127.0.0.1:9{path}" in invite(GatewaySettings(port=9), kind)
+def test_announcement_suggests_a_path_that_the_fleet_serves(kind, path):
+    assert f"curl -N http://127.0.0.1:9{path}" in announcement(GatewaySettings(port=9), kind)
 
 
-def test_invitation_names_a_socket_and_its_server_is_found_there(tmp_path):
+def test_announcement_names_a_socket_and_its_server_is_found_there(tmp_path):
     gateway = GatewaySettings(host=str(tmp_path / "s.sock"))
-    assert f"answers at {gateway.host} " in invite(gateway)
-    assert f"curl -N --unix-socket {gateway.host} http://localhost/v1/chat" in invite(gateway)
+    assert f"answers at {gateway.host} " in announcement(gateway)
+    assert f"curl -N --unix-socket {gateway.host} http://localhost/v1/chat" in announcement(gateway)
     assert not is_ready(gateway)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(gateway.host)
@@ -139,9 +144,9 @@ def test_invitation_names_a_socket_and_its_server_is_found_there(tmp_path):
         thread.join()
 
 
-def test_invitation_mentions_a_key_only_where_one_is_needed():
-    assert "Authorization" not in invite(GatewaySettings())
-    text = invite(GatewaySettings(api_key=("secret",)))
+def test_announcement_mentions_a_key_only_where_one_is_needed():
+    assert "Authorization" not in announcement(GatewaySettings())
+    text = announcement(GatewaySettings(api_key=("secret",)))
     assert "Authorization: Bearer YOUR-KEY" in text
     assert "secret" not in text
 

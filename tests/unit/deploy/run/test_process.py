@@ -77,7 +77,7 @@ def test_honcho_reads_the_procfile_as_it_was_planned(plan):
     [
         (["gateway"], "another process is named 'gateway'"),
         (["a", "a"], "another process is named 'a'"),
-        (["two words"], "other characters"),
+        (["two words"], "may hold only"),
     ],
 )
 def test_names_that_no_process_can_have_are_refused(plan, names, complaint):
@@ -130,5 +130,5 @@ def test_what_no_worker_names_is_divided_among_those_of_a_machine(tmp_path, work
 
 
 def test_memory_is_not_given_away_whole_while_another_worker_needs_some(plan):
-    with pytest.raises(ConfigError, match="1 is all there is; b would have none"):
+    with pytest.raises(ConfigError, match="at most 1 is possible; nothing is left for b"):
         plan(worker("a", more="memory_share = 1") + worker("b"))
