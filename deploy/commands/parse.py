@@ -19,19 +19,19 @@ from workers.text.answer.channel import ChannelSplitter
 from workers.text.answer.reasoning import (
     KNOWN_TAGS,
     NoSplitter,
-    ReasoningText,
+    ReasoningPart,
     Splitter,
     TagSplitter,
     find_tags,
 )
 from workers.text.toolcalls import detection
 from workers.text.toolcalls.call_stream import CallStart, CallStream, StreamPiece
-from workers.text.toolcalls.format import Arguments, End, Format, Text, Tools
+from workers.text.toolcalls.format import CallArguments, CallEnd, ContentText, Format, Tools
 from workers.text.toolcalls.formats import harmony
 
 _EVERY = "every"
 # Reads an answer that arrives in parts.
-_Read = Callable[[Iterable[str]], Iterable[StreamPiece | ReasoningText]]
+_Read = Callable[[Iterable[str]], Iterable[StreamPiece | ReasoningPart]]
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -56,32 +56,32 @@ def main(arguments: Sequence[str]) -> None:
 
 def _parse(
     form: Format, tools: Tools | None, make_splitter: Callable[[], Splitter], parts: Iterable[str]
-) -> Iterable[StreamPiece | ReasoningText]:
+) -> Iterable[StreamPiece | ReasoningPart]:
     """Yield what an answer that arrives in parts is read as."""
     splitter, stream = make_splitter(), CallStream(form, tools, "parse")
     for pieces in (*map(splitter.feed, parts), splitter.finish()):
         for piece in pieces:
-            if isinstance(piece, ReasoningText):
+            if isinstance(piece, ReasoningPart):
                 yield piece
             else:
                 yield from stream.feed(piece.text)
     yield from stream.finish()
 
 
-def fold(events: Iterable[StreamPiece | ReasoningText]) -> dict[str, Any]:
+def fold(events: Iterable[StreamPiece | ReasoningPart]) -> dict[str, Any]:
     """Return the assistant message that events add up to, in the form of a chat completion."""
     content: list[str] = []
     thoughts: list[str] = []
     calls: list[dict[str, Any]] = []
     for event in events:
-        if isinstance(event, Text):
+        if isinstance(event, ContentText):
             content.append(event.text)
-        elif isinstance(event, ReasoningText):
+        elif isinstance(event, ReasoningPart):
             thoughts.append(event.text)
         elif isinstance(event, CallStart):
             function = {"name": event.name, "arguments": ""}
             calls.append({"id": event.id, "type": "function", "function": function})
-        elif isinstance(event, Arguments):
+        elif isinstance(event, CallArguments):
             calls[-1]["function"]["arguments"] += event.text
     message: dict[str, Any] = {"role": "assistant", "content": "".join(content)}
     if thoughts:
@@ -150,7 +150,7 @@ def _choose_splitter(
     mark = "closing" if options.thinking else "opening"
     seen = (tags for tags in KNOWN_TAGS if getattr(tags, mark) in text)
     tags = find_tags(None, template) or next(seen, None)
-    return partial(TagSplitter, tags, thinking=options.thinking) if tags else NoSplitter
+    return partial(TagSplitter, tags, in_reasoning=options.thinking) if tags else NoSplitter
 
 
 def _read_template(model: Path) -> str:
@@ -176,12 +176,12 @@ def _read_tools(path: Path) -> Tools:
         raise ValueError(f"{path} is no list of tools") from failure
 
 
-def _describe(event: StreamPiece | ReasoningText) -> dict[str, str]:
+def _describe(event: StreamPiece | ReasoningPart) -> dict[str, str]:
     if isinstance(event, CallStart):
         return {"event": "start", "id": event.id, "name": event.name}
-    if isinstance(event, End):
+    if isinstance(event, CallEnd):
         return {"event": "end"}
-    kinds = {Text: "text", ReasoningText: "reasoning", Arguments: "arguments"}
+    kinds = {ContentText: "text", ReasoningPart: "reasoning", CallArguments: "arguments"}
     return {"event": kinds[type(event)], "text": event.text}
 
 

@@ -108,5 +108,5 @@ def _describe_answers(card: worker_pb2.ModelCard, prompter: Prompter, intake: In
     detected = intake.answers.detected
     card.chat_template = prompter.template
     card.tool_call_format = detected.name if detected else ""
-    card.reasoning = intake.answers.thinks
+    card.reasoning = intake.answers.has_reasoning
     card.infill.CopyFrom(prompter.infill.markers)

@@ -8,7 +8,7 @@ the whole text alone, not on where it was cut. Pure.
 
 from __future__ import annotations
 
-from workers.text.answer.reasoning import AnswerText, Part, ReasoningText, Tags
+from workers.text.answer.reasoning import AnswerPart, Part, ReasoningPart, Tags
 from workers.text.toolcalls.formats.harmony import (
     ANALYSIS,
     CHANNEL,
@@ -16,8 +16,8 @@ from workers.text.toolcalls.formats.harmony import (
     MESSAGE,
     RECIPIENT,
     START,
-    channel_of,
-    function_of,
+    parse_channel,
+    parse_recipient,
 )
 from workers.text.toolcalls.reader.json_scanner import read_value
 from workers.text.toolcalls.reader.source import Reading, Source, partial_length
@@ -39,8 +39,8 @@ class ChannelSplitter:
     """
 
     def __init__(self) -> None:
-        self.thinking = True
-        self.answering = False
+        self.in_reasoning = True
+        self.answer_begun = False
         # The prompt's end reads like the continuation of earlier thoughts.
         self._tail = self.held = f"{ENDS[0]}{_PROMPT}"
         self._source = Source()
@@ -52,7 +52,7 @@ class ChannelSplitter:
         self._source.add(text)
         next(self._reading, None)
         self._tail = (self._tail + text)[-len(TAGS.closing) :]
-        size = partial_length(self._tail, (TAGS.closing,)) if self.thinking else 0
+        size = partial_length(self._tail, (TAGS.closing,)) if self.in_reasoning else 0
         self.held = self._tail[len(self._tail) - size :]
         return self._take()
 
@@ -66,13 +66,13 @@ class ChannelSplitter:
         parts, self._parts = self._parts, []
         return parts
 
-    def _answer(self, text: str) -> None:
+    def _add_answer(self, text: str) -> None:
         if text:
-            self._parts.append(AnswerText(text))
+            self._parts.append(AnswerPart(text))
 
-    def _think(self, text: str) -> None:
+    def _add_reasoning(self, text: str) -> None:
         if text:
-            self._parts.append(ReasoningText(text))
+            self._parts.append(ReasoningPart(text))
 
     def _read(self) -> Reading[None]:
         opening = yield from self._source.look((RECIPIENT, START, CHANNEL))
@@ -80,14 +80,14 @@ class ChannelSplitter:
         self._enter_answer(begins=opening == "")
         while True:
             if not opening:
-                opening = yield from self._source.find((START, CHANNEL), self._answer)
+                opening = yield from self._source.find((START, CHANNEL), self._add_answer)
             if not opening:
                 return
             opening = yield from self._read_message(opening)
 
     def _enter_answer(self, *, begins: bool) -> None:
-        self.thinking = not begins
-        self.answering = self.answering or begins
+        self.in_reasoning = not begins
+        self.answer_begun = self.answer_begun or begins
 
     def _read_message(self, opening: str) -> Reading[str]:
         """Read what follows an opening; return that of the next message if it was read."""
@@ -96,11 +96,11 @@ class ChannelSplitter:
         if (yield from self._source.find((MESSAGE, *ENDS), parts.append)) != MESSAGE:
             return ""
         header = "".join(parts)
-        if function_of(header):
+        if parse_recipient(header):
             return (yield from self._read_call(f"{header}{MESSAGE}"))
-        thinks = channel_of(header) == ANALYSIS
-        self._enter_answer(begins=not thinks)
-        give = self._think if thinks else self._answer
+        is_reasoning = parse_channel(header) == ANALYSIS
+        self._enter_answer(begins=not is_reasoning)
+        give = self._add_reasoning if is_reasoning else self._add_answer
         found = yield from self._source.find((START, CHANNEL, *ENDS), give)
         self._enter_answer(begins=False)
         return "" if found in ENDS else found
@@ -108,12 +108,12 @@ class ChannelSplitter:
     def _read_call(self, header: str) -> Reading[str]:
         """Read a message to a function, which stays as it stands."""
         self._enter_answer(begins=True)
-        self._answer(header)
+        self._add_answer(header)
         if (yield from self._source.peek()) == "{":
-            yield from read_value(self._source, self._answer)
-        found = yield from self._source.find((START, CHANNEL, *ENDS), self._answer)
+            yield from read_value(self._source, self._add_answer)
+        found = yield from self._source.find((START, CHANNEL, *ENDS), self._add_answer)
         self._enter_answer(begins=False)
         if found not in ENDS:
             return found
-        self._answer(found)
+        self._add_answer(found)
         return ""

@@ -142,11 +142,11 @@ def _refusal(reason: str, source: pb.Grammar) -> ServiceError:
         verb = "satisfied" if "nsatisfiable" in reason else "compiled"
         return _schema_refusal(f"the schema can't be {verb}", source.path, source)
     schema = json.loads(source.json_schema)
-    if keyword == "minProperties" and not list(_places(schema, keyword, "")):
+    if keyword == "minProperties" and not list(_occurrences(schema, keyword, "")):
         keyword = "maxProperties"
-    places = list(_places(schema, keyword, source.path))
-    guilty = (path for path, value in places if not compiles({keyword: value}))
-    path = next(guilty, places[0][0] if places else source.path)
+    occurrences = list(_occurrences(schema, keyword, source.path))
+    guilty = (path for path, value in occurrences if not compiles({keyword: value}))
+    path = next(guilty, occurrences[0][0] if occurrences else source.path)
     return _keyword_refusal(keyword, path, source)
 
 
@@ -184,13 +184,13 @@ def _find_keyword(reason: str) -> str:
     return ""
 
 
-def _places(schema: Any, keyword: str, path: str) -> Iterator[tuple[str, Any]]:
+def _occurrences(schema: Any, keyword: str, path: str) -> Iterator[tuple[str, Any]]:
     """Yield the JSON paths at which a keyword stands, and its values there."""
     if isinstance(schema, dict):
         if keyword in schema:
             yield f"{path}.{keyword}", schema[keyword]
         for key, value in schema.items():
-            yield from _places(value, keyword, f"{path}.{key}")
+            yield from _occurrences(value, keyword, f"{path}.{key}")
     elif isinstance(schema, list):
         for index, value in enumerate(schema):
-            yield from _places(value, keyword, f"{path}[{index}]")
+            yield from _occurrences(value, keyword, f"{path}[{index}]")

@@ -44,10 +44,10 @@ class Guide:
         self._closing = closing
         self._opening_id = opening_id
         self._end_ids = end_ids
-        self._thought_tokens = 0
+        self._reasoning_tokens = 0
         self._forced: deque[int] = deque()
         # As of the last id.
-        self._thinks = False
+        self._was_in_reasoning = False
         self._constrains = False
         self._look()
 
@@ -64,8 +64,8 @@ class Guide:
     @property
     def alternative(self) -> int | None:
         """An id that may come next although the grammar does not allow it."""
-        answering = self._splitter.answering or self._splitter.thinking
-        return None if answering else self._opening_id
+        answer_begun = self._splitter.answer_begun or self._splitter.in_reasoning
+        return None if answer_begun else self._opening_id
 
     @property
     def barred(self) -> Sequence[int]:
@@ -87,20 +87,20 @@ class Guide:
         """Take in an id that was sampled."""
         if self._forced and token == self._forced[0]:
             self._forced.popleft()
-        elif self._thinks and self._splitter.thinking:
-            self._thought_tokens += 1
-        chose_to_think = token == self._opening_id and self._splitter.thinking
-        if self._constrains and self._matcher is not None and not chose_to_think:
+        elif self._was_in_reasoning and self._splitter.in_reasoning:
+            self._reasoning_tokens += 1
+        chose_reasoning = token == self._opening_id and self._splitter.in_reasoning
+        if self._constrains and self._matcher is not None and not chose_reasoning:
             self._matcher.consume_token(token)
         self._look()
 
     def _look(self) -> None:
         """Decide what holds for the next id."""
-        thinking = self._thinks = self._splitter.thinking
-        self._constrains = self._matcher is not None and not thinking
+        in_reasoning = self._was_in_reasoning = self._splitter.in_reasoning
+        self._constrains = self._matcher is not None and not in_reasoning
         limited = self._budget_tokens != UNLIMITED
-        if thinking and limited and not self._forced:
-            if self._thought_tokens >= self._budget_tokens:
+        if in_reasoning and limited and not self._forced:
+            if self._reasoning_tokens >= self._budget_tokens:
                 self._forced.extend(self._closing(self._splitter.held))
-        elif not thinking:
+        elif not in_reasoning:
             self._forced.clear()

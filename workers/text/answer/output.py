@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from shared.pb import text_pb2 as pb
-from workers.text.answer.reasoning import AnswerText, NoSplitter, Part, ReasoningText, Splitter
+from workers.text.answer.reasoning import AnswerPart, NoSplitter, Part, ReasoningPart, Splitter
 from workers.text.answer.stop import StopMatcher
-from workers.text.toolcalls.format import Arguments, End, Text
+from workers.text.toolcalls.format import CallArguments, CallEnd, ContentText
 from workers.text.vocabulary import Vocabulary
 
 ANSWER = pb.BlockStart.KIND_ANSWER
@@ -55,7 +55,7 @@ class Style:
     trims_space: bool = False
     constrained: bool = False
     raw: bool = False
-    doubled: bool = False
+    duplicates_reasoning: bool = False
     with_ids: bool = False
 
 
@@ -107,14 +107,14 @@ class Output:
             self._name(info)
         if self._style.with_ids:
             self._ids.append(token)
-        self.reasoning_tokens += self.splitter.thinking
+        self.reasoning_tokens += self.splitter.in_reasoning
         text = ""
         if token not in self._hidden:
             text = self._stop.feed(self._trim(self._decode(token)))
-        was_thinking = self.splitter.thinking
+        was_in_reasoning = self.splitter.in_reasoning
         parts = self._split(text)
-        if self._style.constrained and was_thinking:
-            parts = [part for part in parts if isinstance(part, ReasoningText)]
+        if self._style.constrained and was_in_reasoning:
+            parts = [part for part in parts if isinstance(part, ReasoningPart)]
         events = self._show(parts)
         return self._give_ids(events if info is None else self._attach(info, events))
 
@@ -133,14 +133,14 @@ class Output:
     def _split(self, text: str) -> Sequence[Part]:
         """Tell thoughts from the answer; raw text is followed, but shown as it is."""
         parts = self.splitter.feed(text) if text else []
-        if not text or not (self._style.raw or self._style.doubled):
+        if not text or not (self._style.raw or self._style.duplicates_reasoning):
             return parts
-        thoughts = (
-            [part for part in parts if isinstance(part, ReasoningText)]
-            if self._style.doubled
+        reasoning = (
+            [part for part in parts if isinstance(part, ReasoningPart)]
+            if self._style.duplicates_reasoning
             else []
         )
-        return [*thoughts, AnswerText(text)]
+        return [*reasoning, AnswerPart(text)]
 
     def _name(self, info: pb.TokenInfo) -> None:
         """Fill in the bytes of a token and of its alternatives."""
@@ -160,7 +160,7 @@ class Output:
         """Return the events of thoughts and answer text."""
         events: list[pb.Event] = []
         for part in parts:
-            if isinstance(part, ReasoningText):
+            if isinstance(part, ReasoningPart):
                 events += self._say(REASONING, part.text)
             elif self._calls is None:
                 events += self._say(ANSWER, part.text)
@@ -171,11 +171,11 @@ class Output:
 
     def _place(self, piece: Any) -> list[pb.Event]:
         """Return the events of a piece of content or of a call."""
-        if isinstance(piece, Text):
+        if isinstance(piece, ContentText):
             return self._say(ANSWER, piece.text)
-        if isinstance(piece, Arguments):
+        if isinstance(piece, CallArguments):
             return [_delta(piece.text)]
-        if isinstance(piece, End):
+        if isinstance(piece, CallEnd):
             return self._close()
         self.called = True
         call = pb.BlockStart(kind=TOOL_CALL, tool_call_id=piece.id, tool_name=piece.name)
@@ -210,7 +210,7 @@ class Output:
                 event.delta.infos.append(info)
                 return events
         if self._block is None:
-            kind = REASONING if self.splitter.thinking else ANSWER
+            kind = REASONING if self.splitter.in_reasoning else ANSWER
             events += self._open(pb.BlockStart(kind=kind))
         return [*events, pb.Event(delta=pb.Delta(infos=(info,)))]
 

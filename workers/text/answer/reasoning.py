@@ -36,20 +36,20 @@ KNOWN_TAGS = (
 
 
 @dataclass(frozen=True)
-class ReasoningText:
+class ReasoningPart:
     """A piece of thinking."""
 
     text: str
 
 
 @dataclass(frozen=True)
-class AnswerText:
+class AnswerPart:
     """A piece of everything else."""
 
     text: str
 
 
-Part = ReasoningText | AnswerText
+Part = ReasoningPart | AnswerPart
 
 
 class Splitter(Protocol):
@@ -61,8 +61,8 @@ class Splitter(Protocol):
         answering: whether the answer has begun, so that no thoughts will follow.
     """
 
-    thinking: bool
-    answering: bool
+    in_reasoning: bool
+    answer_begun: bool
     held: str
 
     def feed(self, text: str) -> list[Part]:
@@ -75,13 +75,13 @@ class Splitter(Protocol):
 class NoSplitter:
     """For models that don't think, and for clients that want the raw text."""
 
-    thinking = False
-    answering = True
+    in_reasoning = False
+    answer_begun = True
     held = ""
 
     def feed(self, text: str) -> list[Part]:
         """Part of `Splitter`."""
-        return [AnswerText(text)] if text else []
+        return [AnswerPart(text)] if text else []
 
     def finish(self) -> list[Part]:
         """Part of `Splitter`."""
@@ -98,12 +98,12 @@ class TagSplitter:
         thinking: whether the prompt itself has opened the block.
     """
 
-    def __init__(self, tags: Tags, *, thinking: bool) -> None:
+    def __init__(self, tags: Tags, *, in_reasoning: bool) -> None:
         self._tags = tags
-        self.thinking = thinking
-        self.answering = False
+        self.in_reasoning = in_reasoning
+        self.answer_begun = False
         # A turn without thoughts keeps its leading white space.
-        self._trims = thinking
+        self._trims = in_reasoning
         self._text = ""
         self.held = ""
 
@@ -111,58 +111,58 @@ class TagSplitter:
         """Part of `Splitter`."""
         self._text += text
         parts: list[Part] = []
-        if not self.thinking and not self.answering:
+        if not self.in_reasoning and not self.answer_begun:
             self._open()
-        if self.thinking:
-            parts += self._think()
-        if self.answering:
-            parts += self._answer()
+        if self.in_reasoning:
+            parts += self._read_reasoning()
+        if self.answer_begun:
+            parts += self._read_answer()
         return parts
 
     def finish(self) -> list[Part]:
         """Part of `Splitter`. Thoughts whose end never came stay thoughts."""
         text, self._text, self.held = self._text, "", ""
-        if self.thinking:
+        if self.in_reasoning:
             text = text.lstrip() if self._trims else text
-            return [ReasoningText(text.rstrip())] if text.strip() else []
-        return [AnswerText(text)] if text else []
+            return [ReasoningPart(text.rstrip())] if text.strip() else []
+        return [AnswerPart(text)] if text else []
 
     def _open(self) -> None:
         """Decide whether the text begins with thoughts, once that is certain."""
         start = self._text.lstrip()
         if start.startswith(self._tags.opening):
-            self.thinking, self._trims = True, True
+            self.in_reasoning, self._trims = True, True
             self._text = start[len(self._tags.opening) :]
         elif start and not self._tags.opening.startswith(start):
-            self.answering, self._trims = True, False
+            self.answer_begun, self._trims = True, False
 
-    def _think(self) -> list[Part]:
-        place = self._text.find(self._tags.closing)
-        if place >= 0:
-            thought, self._text = self._text[:place], self._text[place + len(self._tags.closing) :]
-            self.thinking, self.answering, self.held = False, True, ""
-            thought = thought.rstrip()
+    def _read_reasoning(self) -> list[Part]:
+        index = self._text.find(self._tags.closing)
+        if index >= 0:
+            found, self._text = self._text[:index], self._text[index + len(self._tags.closing) :]
+            self.in_reasoning, self.answer_begun, self.held = False, True, ""
+            found = found.rstrip()
             if self._trims:
-                thought = thought.lstrip()
+                found = found.lstrip()
             self._trims = True
-            return [ReasoningText(thought)] if thought else []
+            return [ReasoningPart(found)] if found else []
         partial = partial_length(self._text, (self._tags.closing,))
         self.held = self._text[len(self._text) - partial :]
         sure = self._text[: len(self._text) - partial].rstrip()
-        thought = sure.lstrip() if self._trims else sure
-        if thought:
+        found = sure.lstrip() if self._trims else sure
+        if found:
             self._trims = False
             self._text = self._text[len(sure) :]
-            return [ReasoningText(thought)]
+            return [ReasoningPart(found)]
         return []
 
-    def _answer(self) -> list[Part]:
+    def _read_answer(self) -> list[Part]:
         text = self._text
         if self._trims:
             text = text.lstrip()
             self._trims = not text
         self._text = ""
-        return [AnswerText(text)] if text else []
+        return [AnswerPart(text)] if text else []
 
 
 def find_tags(vocabulary_tags: tuple[str, str] | None, template: str) -> Tags | None:
@@ -178,13 +178,13 @@ def find_tags(vocabulary_tags: tuple[str, str] | None, template: str) -> Tags | 
     return next(named, None)
 
 
-def ends_thinking(prompt_tail: str, tags: Tags) -> bool:
+def opens_reasoning(prompt_tail: str, tags: Tags) -> bool:
     """Return whether a rendered prompt ends inside an open block of thoughts."""
     opened = prompt_tail.rfind(tags.opening)
     return opened >= 0 and not prompt_tail[opened + len(tags.opening) :].strip()
 
 
-def leaves_thinking(message: str, tags: Tags) -> bool:
+def leaves_reasoning_open(message: str, tags: Tags) -> bool:
     """Return whether a message that is to be continued ends inside a block of thoughts."""
     return message.rfind(tags.opening) > message.rfind(tags.closing)
 

@@ -26,8 +26,8 @@ from workers.text.answer.reasoning import (
     Splitter,
     Tags,
     TagSplitter,
-    ends_thinking,
-    leaves_thinking,
+    leaves_reasoning_open,
+    opens_reasoning,
     visible_markers,
 )
 from workers.text.model import TextModel
@@ -76,7 +76,7 @@ class AnswerMaker:
         # These models think on a channel of its own, whether they may call or not.
         self._channels = self._format is harmony.FORMAT
         self._tags = channel.TAGS if self._channels else tags
-        self.thinks = self._tags is not None
+        self.has_reasoning = self._tags is not None
         self._grammars = GrammarCompiler(model.tokenizer, model.vocab_tokens, [*model.end_ids])
 
     def make(
@@ -101,7 +101,7 @@ class AnswerMaker:
             trims_space=vocabulary.strips_first_space and request.HasField("chat"),
             constrained=matcher is not None,
             raw=raw,
-            doubled=not raw and self._settings.reasoning_format == "deepseek-legacy",
+            duplicates_reasoning=not raw and self._settings.reasoning_format == "deepseek-legacy",
             with_ids=request.with_ids,
         )
         output = Output(vocabulary, request.stop.strings, style, splitter, calls)
@@ -117,11 +117,11 @@ class AnswerMaker:
         if self._tags is None:
             return None
         tail = self._model.vocabulary.decode(prompt[-_TAIL_TOKENS:])
-        thinking = ends_thinking(tail, self._tags)
+        in_reasoning = opens_reasoning(tail, self._tags)
         if chat.messages and not chat.add_generation_prompt:
             text = "".join(part.text for part in chat.messages[-1].parts)
-            thinking = thinking or leaves_thinking(text, self._tags)
-        return TagSplitter(self._tags, thinking=thinking)
+            in_reasoning = in_reasoning or leaves_reasoning_open(text, self._tags)
+        return TagSplitter(self._tags, in_reasoning=in_reasoning)
 
     def _calls(self, request: pb.GenerateRequest) -> CallStream | None:
         choice = request.chat.tool_choice

@@ -61,21 +61,21 @@ class TemplateQuirks:
         )
 
 
-def rendered_tools(chat: pb.ChatPrompt, habits: TemplateQuirks) -> list[dict[str, Any]]:
+def rendered_tools(chat: pb.ChatPrompt, quirks: TemplateQuirks) -> list[dict[str, Any]]:
     """Return the tool objects a template gets: all, none, or the one that is forced."""
     choice = chat.tool_choice
     if choice.mode == pb.ToolChoice.MODE_NONE:
         return []
     named = choice.mode == pb.ToolChoice.MODE_NAMED
     tools = [json.loads(tool.json) for tool in chat.tools if not named or tool.name == choice.name]
-    if habits.described:
+    if quirks.described:
         for tool in tools:
             tool["function"].setdefault("description", "")
     return tools
 
 
 def rendered_messages(
-    chat: pb.ChatPrompt, tags: Tags | None, habits: TemplateQuirks, *, keeps_thoughts: bool
+    chat: pb.ChatPrompt, tags: Tags | None, quirks: TemplateQuirks, *, keeps_reasoning: bool
 ) -> list[dict[str, Any]]:
     """Return the messages a template gets.
 
@@ -87,13 +87,13 @@ def rendered_messages(
     """
     last_user = max((i for i, m in enumerate(chat.messages) if _is_question(m)), default=-1)
     messages = [
-        _to_template(message, tags if index < last_user and not keeps_thoughts else None)
+        _to_template(message, tags if index < last_user and not keeps_reasoning else None)
         for index, message in enumerate(chat.messages)
     ]
     _name_results(messages)
     if chat.tools and is_forced(chat.tool_choice):
         _instruct(messages, chat.tool_choice)
-    return list(_adapt(messages, habits))
+    return list(_adapt(messages, quirks))
 
 
 def _is_question(message: pb.Message) -> bool:
@@ -115,21 +115,21 @@ def _name_results(messages: Iterable[dict[str, Any]]) -> None:
             message.setdefault("name", name)
 
 
-def _adapt(messages: Iterable[dict[str, Any]], habits: TemplateQuirks) -> Iterator[dict[str, Any]]:
+def _adapt(messages: Iterable[dict[str, Any]], quirks: TemplateQuirks) -> Iterator[dict[str, Any]]:
     """Yield the messages as a template of these habits takes them."""
-    if habits.leads:
+    if quirks.leads:
         messages = _seat_systems(messages)
-    if habits.alternates:
+    if quirks.alternates:
         messages = _join_turns(messages)
-    for message in _split_calls(messages) if habits.single_call else messages:
-        if habits.short_ids:
+    for message in _split_calls(messages) if quirks.single_call else messages:
+        if quirks.short_ids:
             _shorten_ids(message)
-        if habits.thinking and "reasoning_content" in message:
-            thoughts = [message.pop("reasoning_content")]
+        if quirks.thinking and "reasoning_content" in message:
+            reasoning = [message.pop("reasoning_content")]
             if message.get("tool_calls") and message["content"]:
-                thoughts.append(message["content"])
+                reasoning.append(message["content"])
                 message["content"] = ""
-            message["thinking"] = "\n\n".join(thoughts)
+            message["thinking"] = "\n\n".join(reasoning)
         yield message
 
 
@@ -202,14 +202,14 @@ def _instruct(messages: list[dict[str, Any]], choice: pb.ToolChoice) -> None:
         text = "You must call one or more of the available functions."
     system = (message for message in messages if message["role"] == "system")
     users = (message for message in reversed(messages) if message["role"] == "user")
-    place = next(system, None) or next(users, None)
-    if place is None:
+    target = next(system, None) or next(users, None)
+    if target is None:
         messages.insert(0, {"role": "system", "content": text})
     else:
-        place["content"] = f"{place['content']}\n\n{text}" if place["content"] else text
+        target["content"] = f"{target['content']}\n\n{text}" if target["content"] else text
 
 
-def _to_template(message: pb.Message, forgotten: Tags | None) -> dict[str, Any]:
+def _to_template(message: pb.Message, dropped: Tags | None) -> dict[str, Any]:
     """Return a message with text as one string and arguments as mappings.
 
     Args:
@@ -221,8 +221,8 @@ def _to_template(message: pb.Message, forgotten: Tags | None) -> dict[str, Any]:
         entry["name"] = message.name
     if message.HasField("tool_call_id"):
         entry["tool_call_id"] = message.tool_call_id
-    if message.role == "assistant" and forgotten is not None:
-        entry["content"] = _without_thoughts(content, forgotten)
+    if message.role == "assistant" and dropped is not None:
+        entry["content"] = _strip_reasoning(content, dropped)
     elif message.HasField("reasoning"):
         entry["reasoning_content"] = message.reasoning
     if message.tool_calls:
@@ -230,7 +230,7 @@ def _to_template(message: pb.Message, forgotten: Tags | None) -> dict[str, Any]:
     return entry
 
 
-def _without_thoughts(content: str, tags: Tags) -> str:
+def _strip_reasoning(content: str, tags: Tags) -> str:
     """Return an assistant's text without the block of thoughts at its head."""
     closed = content.find(tags.closing)
     head = content[:closed]

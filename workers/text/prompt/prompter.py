@@ -88,13 +88,13 @@ class Prompter:
         self.template = template or own
         self.tool_template = template or with_tools
         self.tags = find_tags(think_tags, self.template)
-        self._habits = {
+        self._quirks = {
             text: TemplateQuirks.read(text) for text in (self.template, self.tool_template)
         }
         self._template_kwargs = dict(template_kwargs)
         self._effort = effort
         named = f"{self.template}{self.tool_template}"
-        self._says_thinking = "enable_thinking" not in named and bool(_THINKING.search(named))
+        self._sets_thinking = "enable_thinking" not in named and bool(_THINKING.search(named))
         self.infill = Infill(tokenizer, spm=spm_infill)
 
     def render(self, request: pb.GenerateRequest) -> str:
@@ -203,10 +203,11 @@ class Prompter:
         try:
             _set_clock(template, chat.template_time_unix_s)
             variables = self._variables(request)
-            keeps, habits = bool(variables.get("preserve_thinking")), self._habits[template]
+            keeps_reasoning = bool(variables.get("preserve_thinking"))
+            quirks = self._quirks[template]
             text = self._tokenizer.apply_chat_template(
-                rendered_messages(chat, self.tags, habits, keeps_thoughts=keeps),
-                tools=rendered_tools(chat, habits) or None,
+                rendered_messages(chat, self.tags, quirks, keeps_reasoning=keeps_reasoning),
+                tools=rendered_tools(chat, quirks) or None,
                 chat_template=template,
                 tokenize=False,
                 add_generation_prompt=chat.add_generation_prompt,
@@ -233,7 +234,7 @@ class Prompter:
             values["reasoning_effort"] = effort
         if chat.template_kwargs_json:
             values.update(json.loads(chat.template_kwargs_json))
-        if self._says_thinking and "enable_thinking" in values:
+        if self._sets_thinking and "enable_thinking" in values:
             values.setdefault("thinking", values["enable_thinking"])
         if taken := sorted(_TAKEN & values.keys()):
             path = f"chat_template_kwargs.{taken[0]}"

@@ -1,10 +1,10 @@
-"""Calls that stand in blocks and are given whole, each once it is complete.
+"""The base class of formats with blocks of calls; each call is returned once it is complete.
 
-A block is an opening delimiter, one call or several, and a closing one. White space around the
-calls of a block is markup; everything outside blocks is content, white space too. A block that
-begins with no call is content from its opening on; after a call, what is neither a call nor the
-closing delimiter is content. The text may end without a block's closing, but a call that is not
-complete is content.
+A block is an opening delimiter, one or more calls, and a closing delimiter. White space around
+the calls of a block is markup; everything outside blocks is content, including white space. A
+block that does not begin with a call is content from its opening on; after a call, anything but
+a call or the closing delimiter is content. At the end of the text the closing delimiter may be
+missing, but an incomplete call is content.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from workers.text.toolcalls.reader.literal import read_object
 from workers.text.toolcalls.reader.source import Reading, Source
 from workers.text.toolcalls.stream import StreamParser
 
-# What a function's name may be made of where no tag or line encloses it.
+# A function's name where no tag or line encloses it.
 _NAME = re.compile(r"""[^\s<>()\[\]{}"'`|=,;]+""")
 
 
 class BlockParser(StreamParser):
-    """Reads answers that hold blocks.
+    """Parses answers that hold blocks.
 
     Args:
-        blocks: the texts that begin a block, with those that end it; none where the end of its
-            call does. No text stands inside another, but for its tail.
-        many: whether further calls may follow the first in a block.
+        blocks: each opening delimiter with its closing ones; none if the block ends with its
+            call. No delimiter contains another, except in its tail.
+        many: whether a block may hold several calls.
 
     Attributes:
-        opening: what began the block whose first call is read; "" behind that call.
+        opening: the delimiter of the block whose first call is being read; "" after that call.
     """
 
     def __init__(self, blocks: Mapping[str, Sequence[str]], *, many: bool = False) -> None:
@@ -43,10 +43,10 @@ class BlockParser(StreamParser):
 
     @abstractmethod
     def _read_calls(self) -> Reading[Sequence[ParsedCall] | None]:
-        """Read what stands at the next character: a call, or one value that holds several.
+        """Read a call, or one value that holds several, at the next character.
 
         Returns:
-            None where there is no call. What was read is given back then.
+            None where there is no call; what was read is then content.
         """
 
     def _read(self) -> Reading[None]:
@@ -58,7 +58,7 @@ class BlockParser(StreamParser):
             closings = () if found in closings else (yield from self._read_block(found))
 
     def _read_block(self, opening: str) -> Reading[Sequence[str]]:
-        """Read what follows an opening; return the closings if one is still to come."""
+        """Read what follows an opening; return the closings if one is still expected."""
         closings = self._blocks.get(opening, ())
         self.opening = opening
         self._source.keep(opening)
@@ -86,14 +86,14 @@ class BlockParser(StreamParser):
 
 
 def read_one(source: Source, *options: str) -> Reading[str]:
-    """Read which of some texts comes next; return it, or "" with nothing read."""
+    """Read whichever of some texts comes next; return it, or "" with nothing read."""
     found = yield from source.look(options)
     source.skip(len(found))
     return found
 
 
 def read_up_to(source: Source, delimiter: str) -> Reading[str | None]:
-    """Read the text before a delimiter, and that; return it, None where it never comes."""
+    """Read up to a delimiter and past it; return the text before it, None if it never comes."""
     parts: list[str] = []
     found = yield from source.find((delimiter,), parts.append)
     return "".join(parts) if found else None
@@ -105,7 +105,7 @@ def read_name(source: Source) -> Reading[str]:
 
 
 def read_json(source: Source) -> Reading[str | None]:
-    """Read an object or a list, complete but not checked; None where there is none."""
+    """Read a complete but unchecked object or list; None where there is none."""
     if (yield from source.skip_space()) not in ("{", "["):
         return None
     parts: list[str] = []

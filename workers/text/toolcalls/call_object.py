@@ -1,9 +1,9 @@
-"""One call as a JSON object, `{"name": …, "arguments": …}`, given out while it is written.
+"""Streams one call written as a JSON object, `{"name": …, "arguments": …}`.
 
-Of the members only the name and the arguments (also called `parameters`) count, the first of
-each; others are read over. Arguments that come before the name wait for it. An object as
-arguments stays the model's own text, a string gives its characters, and `null`, like none at
-all, gives `{}`. Where the object breaks off behind them, the rest is left to be content.
+Only the first name and the first arguments (also called `parameters`) count; other members are
+skipped. Arguments that precede the name are held until it is known. An object as arguments keeps
+the model's text, a string is decoded, and `null` or no arguments become `{}`. If the object
+breaks off after the arguments, the rest of the text is content.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from workers.text.toolcalls.reader.json_scanner import (
     read_value,
 )
 from workers.text.toolcalls.reader.source import Reading, Source
-from workers.text.toolcalls.stream import Pieces
+from workers.text.toolcalls.stream import PieceBuffer
 
 _ARGUMENTS = ("arguments", "parameters")
-# Members of a call that no delimiter announces. Any other says that it is just an object.
+# Members of a call without a delimiter. An object with any other key is not a call.
 _BARE_MEMBERS = ("name", *_ARGUMENTS, "type", "id")
 
 
@@ -26,15 +26,15 @@ class CallObject:
     """Reads one object.
 
     Args:
-        bare: nothing but its members tells that it is a call, so a name alone is not enough:
-            arguments, an object or a string, must come too.
+        bare: no delimiter announces the call, so a name alone is not enough: the object must
+            also have arguments, as an object or a string.
 
     Attributes:
-        started: whether it turned out to be a call; if so it has also been ended, and the
-            source keeps what was read and is no part of it.
+        started: whether it is a call. After `read` the call has ended, and the source keeps the
+            text that was read but is not part of it.
     """
 
-    def __init__(self, source: Source, out: Pieces, *, bare: bool = False) -> None:
+    def __init__(self, source: Source, out: PieceBuffer, *, bare: bool = False) -> None:
         self._source = source
         self._out = out
         self._bare = bare
@@ -46,14 +46,14 @@ class CallObject:
         self.started = False
 
     def read(self) -> Reading[bool]:
-        """Read it from its opening brace on; return whether it came to its closing one."""
+        """Read from the opening brace; return whether the closing one was reached."""
         complete = yield from self._read_members()
         if not self.started:
             return complete
         if complete and not self._has_text:
             self._out.arguments("{}")
         self._out.end()
-        # A member that the end of the text has cut off is no content.
+        # A member cut off by the end of the text is not content.
         if complete or not self._keeps or (yield from self._source.peek()) == "":
             self._source.keep()
         return complete
@@ -78,7 +78,7 @@ class CallObject:
         return True
 
     def _read_member(self) -> Reading[bool]:
-        """Read a key and its value; return whether all is well so far."""
+        """Read a key and its value; return whether both are valid."""
         key = yield from read_text(self._source)
         if key is None or (self._bare and key not in _BARE_MEMBERS):
             return False
@@ -100,7 +100,6 @@ class CallObject:
         return self._name != ""
 
     def _read_arguments(self, char: str) -> Reading[bool]:
-        """Read the value that begins with a character."""
         quoted, nested = char == '"', char in ("{", "[")
         if self._bare and not quoted and char != "{":
             return False

@@ -1,10 +1,9 @@
-"""An answer's calls as they are shown: declared functions only, each with an id.
+"""Filters the calls of one answer: declared functions only, each with an id.
 
-Wraps the parser of a format. A call of another function than the declared ones, or than the one
-the request names, leaves no trace, nor does one too many: its markup is dropped with it. White
-space between two of {the answer's beginning, a call, the answer's end} is dropped if there was a
-call at all; beside other text it is kept. Ids are a function of the request and the call's place
-among those kept, so a replayed answer has the same.
+Wraps the parser of a format. Calls of functions that are not declared, or not the one the request
+names, and calls beyond the limit are dropped together with their markup. If the answer has a
+call, white space is dropped where nothing else stands between the answer's start, its calls and
+its end. Ids are a function of the request id and the call's index, so a replay repeats them.
 """
 
 from __future__ import annotations
@@ -13,84 +12,91 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from workers.text.toolcalls.format import Arguments, End, Format, Piece, Start, Text, Tools
+from workers.text.toolcalls.format import (
+    CallArguments,
+    CallEnd,
+    CallName,
+    ContentText,
+    Format,
+    Piece,
+    Tools,
+)
 
 
 @dataclass(frozen=True)
 class CallStart:
-    """A call begins."""
+    """A call that is kept begins."""
 
     id: str
     name: str
 
 
-# At most one call is open: between a CallStart and its End there are only Arguments.
-StreamPiece = Text | CallStart | Arguments | End
+# At most one call is open: only CallArguments stand between a CallStart and its CallEnd.
+StreamPiece = ContentText | CallStart | CallArguments | CallEnd
 
 
 class CallStream:
-    """Reads one answer.
+    """Parses one answer.
 
     Args:
-        form: of the calls.
         tools: the declared functions; None keeps every call.
-        request_id: the ids derive from it.
+        request_id: the source of the calls' ids.
         named: the only function that may be called.
-        most: calls to keep; None for all.
+        most: the number of calls to keep; None for all.
 
     Attributes:
-        call_count: how many calls have been kept.
+        call_count: the number of calls kept so far.
     """
 
     def __init__(
         self,
-        form: Format,
+        call_format: Format,
         tools: Tools | None,
         request_id: str,
         named: str | None = None,
         most: int | None = None,
     ) -> None:
-        self._parser = form.parser(tools or {})
+        self._parser = call_format.parser(tools or {})
         self._tools = tools
         self._request_id = request_id
         self._named = named
         self._most = most
         self._keeps = False  # the open call
         self._has_called = False
-        # White space after the beginning or a call; None once other text has followed.
+        # White space since the start or the last call; None once other text has followed.
         self._space: list[str] | None = []
         self.call_count = 0
 
     def feed(self, text: str) -> list[StreamPiece]:
-        """Take the next piece of text and return what is certain by now."""
+        """Parse the next part of the text and return the pieces that are certain."""
         return self._filter(self._parser.feed(text))
 
     def finish(self) -> list[StreamPiece]:
-        """Return the rest: no more text comes. An open call ends."""
+        """End the text: return the remaining pieces. An open call ends."""
         pieces = self._filter(self._parser.finish())
         if self._space and not self._has_called:
-            pieces.append(Text("".join(self._space)))
+            pieces.append(ContentText("".join(self._space)))
         return pieces
 
     def _filter(self, pieces: Iterable[Piece]) -> list[StreamPiece]:
         shown: list[StreamPiece] = []
         for piece in pieces:
-            if isinstance(piece, Text):
+            if isinstance(piece, ContentText):
                 shown += self._show_text(piece)
-            elif isinstance(piece, Start):
+            elif isinstance(piece, CallName):
                 shown += self._show_start(piece.name)
             elif self._keeps:
                 shown.append(piece)
         return shown
 
-    def _show_text(self, piece: Text) -> list[StreamPiece]:
+    def _show_text(self, piece: ContentText) -> list[StreamPiece]:
         if self._space is None:
             return [piece]
         self._space.append(piece.text)
         if piece.text.isspace():
             return []
         text, self._space = "".join(self._space), None
-        return [Text(text)]
+        return [ContentText(text)]
 
     def _show_start(self, name: str) -> list[StreamPiece]:
         self._space = []
@@ -109,6 +115,6 @@ class CallStream:
 
 
 def call_id(request_id: str, index: int) -> str:
-    """Return the id of a request's call, counted from 0."""
+    """Return the id of a request's call; indices start at 0."""
     digest = hashlib.sha256(f"{request_id}/{index}".encode()).hexdigest()
     return f"call_{digest[:24]}"

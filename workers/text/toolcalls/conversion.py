@@ -1,7 +1,7 @@
-"""From the text of a parameter to its JSON value, by the schema of the tool.
+"""Converts the text of a parameter to its JSON value, by the schema of the tool.
 
-For formats whose arguments are no JSON: a parameter that is declared a string is its raw text,
-everything else is JSON or a loose literal, and text again when it is neither. Pure; never raises,
+For formats whose arguments are not JSON: a parameter declared as a string is its raw text; any
+other is read as JSON or a loose literal, and is a string if it is neither. Pure; never raises,
 whatever the schema holds.
 """
 
@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from workers.text.toolcalls.format import to_json
-from workers.text.toolcalls.reader.literal import Literal, object_of, read_literal
+from workers.text.toolcalls.reader.json_text import render_object, to_json
+from workers.text.toolcalls.reader.literal import Literal, read_literal
 from workers.text.toolcalls.schema import Schema
 
 
 def is_text(parameters: Mapping[str, Any], name: str) -> bool:
-    """Return whether a parameter's value is its raw text, whatever that is.
+    """Return whether a parameter's value is always its raw text.
 
     Args:
         parameters: schema of the function's parameters; empty for an undeclared function.
@@ -35,13 +35,13 @@ def convert(text: str, parameters: Mapping[str, Any], name: str) -> str:
 
 
 def convert_all(pairs: Iterable[tuple[str, str]], parameters: Mapping[str, Any]) -> str:
-    """Return the JSON object of parameters given as (name, text); of equal names the last counts.
+    """Return the JSON object of (name, text) pairs; the last of equal names counts.
 
     Args:
         parameters: schema of the function's parameters; empty for an undeclared function.
     """
     schema = Schema(parameters, parameters)
-    return object_of({name: convert_value(text, schema.member(name)) for name, text in pairs})
+    return render_object({name: convert_value(text, schema.member(name)) for name, text in pairs})
 
 
 def convert_value(text: str, schema: Schema) -> str:
@@ -67,7 +67,7 @@ def _read(text: str, kinds: frozenset[str]) -> Literal | None:
 
 
 def _fits(literal: Literal, kinds: frozenset[str]) -> bool:
-    """Return whether a literal is of an allowed type that is not text."""
+    """Return whether a literal has an allowed type other than string."""
     if literal.kind == "string":
         return False
     return literal.kind in kinds or (literal.kind == "integer" and "number" in kinds)

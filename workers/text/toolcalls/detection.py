@@ -1,4 +1,4 @@
-"""The table of tool-call formats, tried in this order on a chat template."""
+"""The table of tool-call formats, in the order in which they are tried on a chat template."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ FORMATS: tuple[Format, ...] = (
 
 
 def find(name: str) -> Format | None:
-    """Return the format of a name."""
-    return next((entry for entry in FORMATS if entry.name == name), None)
+    """Return the format with a name."""
+    return next((call_format for call_format in FORMATS if call_format.name == name), None)
 
 
 def detect(template: str) -> Format | None:
-    """Return the format in which a chat template writes calls; None if it knows no tools."""
-    return next((entry for entry in FORMATS if entry.detect(template)), None)
+    """Return the format in which a chat template writes calls; None if it has no tools."""
+    return next((call_format for call_format in FORMATS if call_format.detect(template)), None)

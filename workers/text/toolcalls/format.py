@@ -1,45 +1,42 @@
-"""What a tool-call format is: how a family of models writes calls into its text.
+"""The types of tool-call formats: how a family of models writes calls into its text.
 
-A format turns answer text, which arrives in pieces, into content and calls. It is pure, and what
-it gives depends on the whole text alone, never on where the text was cut. Nothing is lost: every
-character is content, markup, or part of a call; what turns out to be no call is content again.
+A format parses answer text, which arrives in pieces, into content and calls. It is pure, and its
+result depends only on the whole text, never on where the text was cut. No text is lost: every
+character is content, markup or part of a call, and what turns out not to be a call is content.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 
 @dataclass(frozen=True)
-class Text:
-    """Content."""
-
+class ContentText:
     text: str
 
 
 @dataclass(frozen=True)
-class Start:
-    """A call begins. Its name is complete."""
+class CallName:
+    """A call begins; its name is complete."""
 
     name: str
 
 
 @dataclass(frozen=True)
-class Arguments:
-    """A piece of the open call's arguments: JSON text, the model's own where it writes JSON."""
+class CallArguments:
+    """A part of the open call's arguments: JSON text, as the model wrote it if it writes JSON."""
 
     text: str
 
 
 @dataclass(frozen=True)
-class End:
+class CallEnd:
     """The open call is complete."""
 
 
-Piece = Text | Start | Arguments | End
+Piece = ContentText | CallName | CallArguments | CallEnd
 
 
 @dataclass(frozen=True)
@@ -50,18 +47,18 @@ class ParsedCall:
     arguments: str
 
     def pieces(self) -> list[Piece]:
-        """Return the call as a format gives it that does not stream."""
-        return [Start(self.name), Arguments(self.arguments), End()]
+        """Return the call as the pieces of a format that does not stream."""
+        return [CallName(self.name), CallArguments(self.arguments), CallEnd()]
 
 
 class Parser(Protocol):
-    """Reads one answer."""
+    """Parses one answer."""
 
     def feed(self, text: str) -> list[Piece]:
-        """Take the next piece of text and return what is certain by now."""
+        """Parse the next part of the text and return the pieces that are certain."""
 
     def finish(self) -> list[Piece]:
-        """Return the rest: no more text comes. An open call ends."""
+        """End the text: return the remaining pieces. An open call ends."""
 
 
 # Parameter schemas of the declared functions, by name.
@@ -73,9 +70,9 @@ class Wrapper:
     """The fixed text around one JSON call object, for grammars that force a call.
 
     Attributes:
-        opening, closing: what stands before and after the object, or the list of objects.
+        opening, closing: the text before and after the object, or the list of objects.
         arguments_key: "arguments" or "parameters".
-        is_list: whether the object stands in a JSON list.
+        is_list: whether the object is in a JSON list.
     """
 
     opening: str
@@ -90,10 +87,10 @@ class Format:
 
     Attributes:
         name: for the command line and the model card.
-        markers: fixed delimiter texts; tokens spelled like one are text to the parser.
-        detect: whether a chat template writes calls this way.
-        parser: makes the reader of one answer.
-        wrapper: how to force a call by a grammar; None where calls are no JSON objects.
+        markers: fixed delimiter texts; control tokens spelled like one are passed on as text.
+        detect: whether a chat template writes calls in this format.
+        parser: makes the parser of one answer.
+        wrapper: how to force a call by a grammar; None where calls are not JSON objects.
     """
 
     name: str
@@ -101,13 +98,3 @@ class Format:
     detect: Callable[[str], bool]
     parser: Callable[[Tools], Parser]
     wrapper: Wrapper | None = None
-
-
-def to_json(value: Any) -> str:
-    """Return a converted value as JSON text, which can be encoded whatever the value holds."""
-    text = json.dumps(value, ensure_ascii=False)
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # half a surrogate pair, out of an escape
-        return json.dumps(value)
-    return text

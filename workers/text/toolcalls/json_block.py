@@ -1,9 +1,10 @@
-"""Calls as JSON objects, one or a list of them, behind a delimiter or at the answer's beginning.
+"""The base class of formats whose calls are JSON objects, or a list of them; they stream.
 
-White space inside a block, around and between its objects, is markup, and so are the commas and
-semicolons between them. Everything outside is content, white space too. A block that begins with
-no call is content from its opening delimiter on; after a call, what is neither a call nor the
-closing delimiter is content.
+A block begins with a delimiter or, where the format allows it, at the start of the answer. White
+space around the objects of a block is markup, and so are commas and semicolons between them.
+Everything outside blocks is content, including white space. A block that does not begin with a
+call is content from its opening delimiter on; after a call, anything but a call or the closing
+delimiter is content.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ _SEPARATORS = re.compile(r"[ \t\r\n,;]+")
 
 
 class JsonBlockParser(StreamParser):
-    """Reads answers that hold such blocks.
+    """Parses answers that hold such blocks.
 
     Args:
-        opening: text that begins a block; "" where only the answer's beginning does.
-        closing: text that ends it; "" where the last bracket does.
+        opening: text that begins a block; "" if only the start of the answer does.
+        closing: text that ends it; "" if the last bracket does.
         bare: whether the answer may begin with a block that has no opening.
     """
 
@@ -33,7 +34,7 @@ class JsonBlockParser(StreamParser):
         self._bare = bare
 
     def _read(self) -> Reading[None]:
-        # Whether the last block's calls are given and its end is still to come.
+        # Whether the last block had calls and its closing delimiter is still expected.
         inside = self._bare and (yield from self._read_block(""))
         while True:
             wanted = (self._opening, self._closing if inside else "")
@@ -43,7 +44,7 @@ class JsonBlockParser(StreamParser):
             inside = found == self._opening and (yield from self._read_block(found))
 
     def _read_block(self, opening: str) -> Reading[bool]:
-        """Read what follows an opening; return whether the closing is still to come."""
+        """Read what follows an opening; return whether the closing is still expected."""
         self._source.keep(opening)
         return (yield from self._read_objects(bare=not opening))
 
@@ -66,16 +67,16 @@ class JsonBlockParser(StreamParser):
                 self._source.forget()
                 return False
         if bare and not started:
-            # A delimiter may stand in it, which is none of JSON's own.
+            # A delimiter may follow inside it: search that text again.
             self._source.rewind()
             return False
         text = self._source.release()
-        # White space in an object that breaks off is none of the content.
+        # White space after an incomplete object is not content.
         self._out.text(text if complete or text.strip() else "")
         return started and self._closing != "" and not bare
 
     def _read_separator(self, *, listed: bool) -> Reading[str]:
-        """Read what may stand between two objects; return the character after it."""
+        """Read the separator of two objects; return the character after it."""
         char = yield from self._source.skip_space()
         if not listed:
             yield from self._source.read_run(_SEPARATORS)
@@ -86,7 +87,7 @@ class JsonBlockParser(StreamParser):
         return char
 
     def _read_end(self, *, listed: bool) -> Reading[bool]:
-        """Read what ends a block after its last object; return whether it is there."""
+        """Read the end of a block after its last object; return whether it is there."""
         if listed:
             if (yield from self._source.peek()) != "]":
                 return False

@@ -1,9 +1,8 @@
-"""The notation of Gemma's calls: `call:get_weather{city:"Paris",days:2}` with marks of its own.
+"""The notation of Gemma's calls: `call:get_weather{city:"Paris",days:2}`, with other quotes.
 
-Calls follow one another between delimiters. Keys stand bare, strings between the family's marks
-with nothing escaped in them, nested objects and arrays as in JSON. Values are converted by the
-tool's schema: a string that is declared to be something else may hold that, and a bare word is
-what the schema makes of it. Pure.
+Calls follow one another between delimiters. Keys are bare, strings are enclosed by the family's
+marks without escapes, and objects and arrays nest as in JSON. Values are converted by the tool's
+schema: a string whose parameter has another type is converted to it, and so is a bare word. Pure.
 """
 
 from __future__ import annotations
@@ -12,9 +11,10 @@ import re
 from collections.abc import Sequence
 
 from workers.text.toolcalls.conversion import convert_value
-from workers.text.toolcalls.format import ParsedCall, Tools, to_json
+from workers.text.toolcalls.format import ParsedCall, Tools
 from workers.text.toolcalls.quoted_block import QuotedBlockParser
-from workers.text.toolcalls.reader.literal import MalformedError, Reader, array_of, object_of
+from workers.text.toolcalls.reader.json_text import render_array, render_object, to_json
+from workers.text.toolcalls.reader.literal import LiteralReader, MalformedError
 from workers.text.toolcalls.reader.quote import backslash_quote, verbatim_quote
 from workers.text.toolcalls.schema import Schema
 
@@ -24,12 +24,12 @@ _BARE = re.compile(r"[^,{}\[\]<]+")
 
 
 class NotationParser(QuotedBlockParser):
-    """Reads answers with such calls.
+    """Parses answers with such calls.
 
     Args:
-        opening, closing: what stands before and after calls.
-        mark: what strings stand between.
-        tools: by whose schemas values are converted.
+        opening, closing: the texts before and after calls.
+        mark: the text before and after a string.
+        tools: the schemas that convert values.
     """
 
     def __init__(self, opening: str, closing: str, mark: str, tools: Tools) -> None:
@@ -37,17 +37,17 @@ class NotationParser(QuotedBlockParser):
         self._mark = mark
         self._tools = tools
 
-    def _calls_of(self, body: str) -> Sequence[ParsedCall] | None:
-        return calls_of(body, self._mark, self._tools)
+    def _parse_calls(self, body: str) -> Sequence[ParsedCall] | None:
+        return parse_calls(body, self._mark, self._tools)
 
 
-def calls_of(body: str, mark: str, tools: Tools) -> list[ParsedCall] | None:
-    """Return the calls written one after the other in a text; None if it is anything else.
+def parse_calls(body: str, mark: str, tools: Tools) -> list[ParsedCall] | None:
+    """Return the calls of a text that holds nothing else; None if it does.
 
     Args:
-        mark: what strings stand between.
+        mark: the text before and after a string.
     """
-    reader = _CallReader(body, (verbatim_quote(mark), backslash_quote('"')))
+    reader = _NotationReader(body, (verbatim_quote(mark), backslash_quote('"')))
     calls: list[ParsedCall] = []
     try:
         while not reader.at_end():
@@ -57,9 +57,7 @@ def calls_of(body: str, mark: str, tools: Tools) -> list[ParsedCall] | None:
     return calls
 
 
-class _CallReader(Reader):
-    """Reads this notation."""
-
+class _NotationReader(LiteralReader):
     def call(self, tools: Tools) -> ParsedCall:
         self.expect("call:")
         self.skip()
@@ -69,7 +67,7 @@ class _CallReader(Reader):
 
     def _object(self, schema: Schema) -> str:
         self.skip()
-        return object_of(dict(self.items("{", "}", lambda: self._entry(schema))))
+        return render_object(dict(self.items("{", "}", lambda: self._entry(schema))))
 
     def _entry(self, schema: Schema) -> tuple[str, str]:
         self.skip()
@@ -81,10 +79,10 @@ class _CallReader(Reader):
 
     def _typed_value(self, schema: Schema) -> str:
         self.skip()
-        if self.text.startswith("{", self.place):
+        if self.text.startswith("{", self.offset):
             return self._object(schema)
-        if self.text.startswith("[", self.place):
-            return array_of(self.items("[", "]", lambda: self._typed_value(schema.element())))
+        if self.text.startswith("[", self.offset):
+            return render_array(self.items("[", "]", lambda: self._typed_value(schema.element())))
         string = self.string()
         if string is None:
             return convert_value((self.match(_BARE) or self.fail()).strip(), schema)

@@ -1,4 +1,4 @@
-"""Blocks of a name and pairs of tags for keys and values, in plain text.
+"""Blocks that hold a function's name and pairs of tags for keys and values, as plain text.
 
     <tool_call>get_weather
     <arg_key>city</arg_key>
@@ -6,9 +6,9 @@
     </tool_call>
 
 The base of GLM's and LongCat's formats, whose tags differ by a prefix. A value ends at the first
-`</arg_value>`, and nothing in it is escaped. White space between tags and around names and keys
-is markup, in a value it is part of it. The JSON object of Hermes models in place of name and
-pairs is understood too.
+`</arg_value>` and has no escapes. White space between tags and around names and keys is markup;
+in a value it is part of the value. A JSON object as Hermes models write it, in place of name and
+pairs, is accepted too.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from workers.text.toolcalls.block import (
 )
 from workers.text.toolcalls.conversion import convert_all
 from workers.text.toolcalls.format import ParsedCall, Tools
-from workers.text.toolcalls.json_call import calls_of
+from workers.text.toolcalls.json_call import parse_calls
 from workers.text.toolcalls.reader.source import Reading
 
 
 class PairBlockParser(BlockParser):
-    """Reads answers that hold such blocks.
+    """Parses answers that hold such blocks.
 
     Args:
         prefix: of the tags.
@@ -44,10 +44,10 @@ class PairBlockParser(BlockParser):
     def _read_calls(self) -> Reading[Sequence[ParsedCall] | None]:
         if (yield from self._source.peek()) == "{":
             text = yield from read_json(self._source)
-            return None if text is None else calls_of(text, "name", "arguments")
+            return None if text is None else parse_calls(text, "name", "arguments")
         name = yield from read_name(self._source)
         pairs = yield from self._read_pairs()
-        # Without the closing tag there is no telling whether all pairs are there.
+        # Without the closing tag the pairs may be incomplete.
         if not name or pairs is None or not (yield from self._source.look((self._closing,))):
             return None
         return [ParsedCall(name, convert_all(pairs, self._tools.get(name, {})))]

@@ -1,8 +1,8 @@
-"""Calls between two delimiters, with strings whose marks hide delimiters inside them.
+"""The base class of formats that parse a whole body between two delimiters.
 
-The base of formats whose body has a notation of its own, which is read once it is whole. What
-stands outside the delimiters is content. A body that can't be read is content with them; at the
-end of the text the closing one may be missing.
+Delimiters inside the body's strings are ignored. Everything outside the delimiters is content; a
+body that can't be parsed is content too, with its delimiters. At the end of the text the closing
+delimiter may be missing.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _ESCAPE = "\\"
 
 
 class QuotedBlockParser(StreamParser):
-    """Reads answers that hold such calls.
+    """Parses answers that hold such calls.
 
     Args:
         opening, closing: the delimiters.
-        marks: the texts that begin strings, and end them.
-        escapes: whether a backslash in a string takes the next character's meaning.
+        marks: the texts that begin and end strings.
+        escapes: whether a backslash in a string escapes the next character.
     """
 
     def __init__(
@@ -36,8 +36,8 @@ class QuotedBlockParser(StreamParser):
         self._escapes = escapes
 
     @abstractmethod
-    def _calls_of(self, body: str) -> Sequence[ParsedCall] | None:
-        """Return the calls of a body; None where it holds none."""
+    def _parse_calls(self, body: str) -> Sequence[ParsedCall] | None:
+        """Return the calls of a body; None if it holds none."""
 
     def _read(self) -> Reading[None]:
         while (yield from self._source.find((self._opening,), self._out.text)):
@@ -48,7 +48,7 @@ class QuotedBlockParser(StreamParser):
                 self._end("".join(body))
 
     def _read_body(self, body: list[str]) -> Reading[bool]:
-        """Read up to the closing delimiter, and that; return whether it came."""
+        """Read up to and past the closing delimiter; return whether it came."""
         while True:
             found = yield from self._source.find((self._closing, *self._marks), body.append)
             if not found or found == self._closing:
@@ -67,24 +67,24 @@ class QuotedBlockParser(StreamParser):
             self._source.skip(len(body[-1]))
 
     def _end(self, text: str) -> None:
-        """Read a block at the end of the text that did not close.
+        """Parse a block that is still open at the end of the text.
 
-        A mark without its counterpart hides the rest of the text: where the closing delimiter is
-        in it, the strings are taken to be none.
+        An unmatched mark hides the rest of the text: if that contains the closing delimiter, the
+        body is parsed again with strings ignored.
         """
-        place = 0
-        while (end := text.find(self._closing, place)) >= 0:
-            self._close(text[place:end], self._closing)
-            place = end + len(self._closing)
-            start = text.find(self._opening, place)
-            self._out.text(text[place:start] if start >= 0 else text[place:])
+        offset = 0
+        while (end := text.find(self._closing, offset)) >= 0:
+            self._close(text[offset:end], self._closing)
+            offset = end + len(self._closing)
+            start = text.find(self._opening, offset)
+            self._out.text(text[offset:start] if start >= 0 else text[offset:])
             if start < 0:
                 return
-            place = start + len(self._opening)
-        self._close(text[place:], "")
+            offset = start + len(self._opening)
+        self._close(text[offset:], "")
 
     def _close(self, body: str, closing: str) -> None:
-        calls = self._calls_of(body)
+        calls = self._parse_calls(body)
         if not calls:
             self._out.text(self._opening + body + closing)
             return

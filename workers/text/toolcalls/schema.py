@@ -1,7 +1,7 @@
-"""What a JSON Schema says of a value, as far as reading the value needs it: its type.
+"""The types that a JSON Schema allows for a value.
 
-Follows references and combinations; everything that constrains a value further is the business
-of others. Pure; never raises, whatever the schema holds.
+Follows references and combinations and ignores every other constraint. Pure; never raises,
+whatever the schema holds.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
-from workers.text.toolcalls.reader.literal import kind_of
+from workers.text.toolcalls.reader.json_text import kind_of
 
-# Not JSON Schema's words, but met in the wild.
+# Not in JSON Schema, but clients send them.
 _ALIASES = {
     "str": "string",
     "text": "string",
@@ -28,7 +28,7 @@ class Schema:
     """The schema of one value.
 
     Args:
-        schema: the value's own; anything but a mapping says nothing.
+        schema: of the value; anything but a mapping allows every type.
         root: the document that references point into.
     """
 
@@ -38,21 +38,19 @@ class Schema:
 
     @cached_property
     def kinds(self) -> frozenset[str]:
-        """The JSON types that the value may have; empty when nothing is known."""
+        """The JSON types that the value may have; empty when unknown."""
         return frozenset(kind for schema in self._schemas for kind in _kinds(schema))
 
     @property
     def is_text(self) -> bool:
-        """Whether the value is a string, whatever it looks like."""
+        """Whether the value is always a string."""
         return self.kinds == {"string"}
 
     def member(self, name: str) -> Schema:
-        """Return the schema of an object's member."""
         found = [member for schema in self._schemas for member in _members(schema, name)]
         return Schema({"anyOf": found}, self._root)
 
     def element(self) -> Schema:
-        """Return the schema of an array's elements."""
         found = [schema["items"] for schema in self._schemas if "items" in schema]
         return Schema({"anyOf": found}, self._root)
 
@@ -74,18 +72,18 @@ def _flatten(schema: Any, root: Mapping[str, Any]) -> Iterator[Mapping[str, Any]
 
 
 def resolve(reference: str, root: Mapping[str, Any]) -> Any:
-    """Return what a reference within the same document names; None if there is no such thing."""
-    place: Any = root
+    """Return the target of a reference within the document; None if there is none."""
+    node: Any = root
     for step in reference.removeprefix("#").split("/")[1:]:
         key = step.replace("~1", "/").replace("~0", "~")
-        if not isinstance(place, Mapping) or key not in place:
+        if not isinstance(node, Mapping) or key not in node:
             return None
-        place = place[key]
-    return place
+        node = node[key]
+    return node
 
 
 def _kinds(schema: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the types that a schema names itself, or else shows by its values."""
+    """Yield the types that a schema names, or else those of its enum and const values."""
     named = schema.get("type")
     if named is not None:
         for kind in named if isinstance(named, list) else [named]:

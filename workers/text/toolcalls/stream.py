@@ -1,7 +1,6 @@
-"""The base of parsers that give a call out while it is written.
+"""The base class of the parsers: a `Source`, a generator that reads it, and a piece buffer.
 
-Joins a `Source` and a generator that reads it. What it gives is gathered here, so that a feed
-returns few pieces: neighbouring ones of a kind are one.
+The buffer merges neighbouring pieces of one kind, so that each feed returns few of them.
 """
 
 from __future__ import annotations
@@ -10,53 +9,58 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from itertools import groupby
 
-from workers.text.toolcalls.format import Arguments, End, ParsedCall, Piece, Start, Text
+from workers.text.toolcalls.format import (
+    CallArguments,
+    CallEnd,
+    CallName,
+    ContentText,
+    ParsedCall,
+    Piece,
+)
 from workers.text.toolcalls.reader.source import Reading, Source
 
 
-class Pieces:
-    """What a parser has found since it was last asked."""
+class PieceBuffer:
+    """The pieces found since the last `take`."""
 
     def __init__(self) -> None:
         self._pieces: list[Piece] = []
 
     def text(self, text: str) -> None:
-        self._pieces.append(Text(text))
+        self._pieces.append(ContentText(text))
 
     def start(self, name: str) -> None:
-        self._pieces.append(Start(name))
+        self._pieces.append(CallName(name))
 
     def arguments(self, text: str) -> None:
-        self._pieces.append(Arguments(text))
+        self._pieces.append(CallArguments(text))
 
     def end(self) -> None:
-        self._pieces.append(End())
+        self._pieces.append(CallEnd())
 
     def call(self, call: ParsedCall) -> None:
         self._pieces += call.pieces()
 
     def take(self) -> list[Piece]:
-        """Return them and begin anew."""
+        """Return the pieces, merged, and empty the buffer."""
         pieces, self._pieces = self._pieces, []
         return join(pieces)
 
 
 class StreamParser(ABC):
-    """A `Parser` whose work is written as one generator."""
+    """A `Parser` written as one generator over a `Source`."""
 
     def __init__(self) -> None:
         self._source = Source()
-        self._out = Pieces()
+        self._out = PieceBuffer()
         self._reading = self._read()
 
     def feed(self, text: str) -> list[Piece]:
-        """Part of `Parser`."""
         self._source.add(text)
         next(self._reading, None)
         return self._out.take()
 
     def finish(self) -> list[Piece]:
-        """Part of `Parser`."""
         self._source.end()
         next(self._reading, None)
         return self._out.take()
@@ -67,11 +71,13 @@ class StreamParser(ABC):
 
 
 def join(pieces: Iterable[Piece]) -> list[Piece]:
-    """Return pieces with neighbouring texts, and arguments, joined and empty ones left out."""
+    """Return the pieces with neighbouring texts or arguments joined and empty ones dropped."""
     joined: list[Piece] = []
     for kind, group in groupby(pieces, type):
-        if kind in (Start, End):
+        if kind in (CallName, CallEnd):
             joined += group
-        elif text := "".join(piece.text for piece in group if isinstance(piece, Text | Arguments)):
-            joined.append(Text(text) if kind is Text else Arguments(text))
+            continue
+        text = "".join(p.text for p in group if isinstance(p, ContentText | CallArguments))
+        if text:
+            joined.append(ContentText(text) if kind is ContentText else CallArguments(text))
     return joined

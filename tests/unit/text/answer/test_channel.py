@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workers.text.answer.channel import TAGS, ChannelSplitter
-from workers.text.answer.reasoning import AnswerText, ReasoningText
+from workers.text.answer.reasoning import AnswerPart, ReasoningPart
 
 START = "<|start|>assistant"
 THOUGHT = "<|channel|>analysis<|message|>Hm, <b>.<|end|>"
@@ -42,7 +42,7 @@ def split(parts):
     splitter = ChannelSplitter()
     found = [part for text in parts for part in splitter.feed(text)]
     found += splitter.finish()
-    kinds = (ReasoningText, AnswerText)
+    kinds = (ReasoningPart, AnswerPart)
     return tuple("".join(p.text for p in found if isinstance(p, kind)) for kind in kinds)
 
 
@@ -83,8 +83,8 @@ def test_it_thinks_until_the_answer_begins():
     seen = []
     for char in THOUGHT + FINAL:
         splitter.feed(char)
-        seen.append(splitter.thinking)
-        assert splitter.answering == (not splitter.thinking)
+        seen.append(splitter.in_reasoning)
+        assert splitter.answer_begun == (not splitter.in_reasoning)
         if char == "D":
             break
     assert seen == [True] * (len(seen) - 2) + [False] * 2
@@ -99,4 +99,4 @@ def test_the_beginning_of_the_end_of_thoughts_is_known():
     splitter.feed("<|end|><|start|>ass")
     assert TAGS.closing == f"{splitter.held}istant<|channel|>final<|message|>"
     splitter.feed("istant<|channel|>final<|message|>")
-    assert (splitter.thinking, splitter.held) == (False, "")
+    assert (splitter.in_reasoning, splitter.held) == (False, "")

@@ -171,8 +171,8 @@ def follow(guide, splitter, tokenizer, ids):
         guide.follow(token)
 
 
-def make_guide(tokenizer, matcher=None, budget=UNLIMITED, *, thinking=True):
-    splitter = TagSplitter(Tags("<think>", "</think>"), thinking=thinking)
+def make_guide(tokenizer, matcher=None, budget=UNLIMITED, *, in_reasoning=True):
+    splitter = TagSplitter(Tags("<think>", "</think>"), in_reasoning=in_reasoning)
 
     def close(held):
         return tokenizer.encode("</think>".removeprefix(held), add_special_tokens=False)
@@ -190,7 +190,7 @@ def test_a_budget_closes_the_thoughts_token_by_token(tokenizer):
         closing.append(guide.forced)
         follow(guide, splitter, tokenizer, [guide.forced])
     assert tokenizer.decode(closing) == "</think>"
-    assert splitter.answering
+    assert splitter.answer_begun
     assert guide.forced is None
 
 
@@ -203,7 +203,7 @@ def test_thoughts_that_end_by_themselves_are_not_closed_again(tokenizer):
     guide, splitter = make_guide(tokenizer, budget=50)
     follow(guide, splitter, tokenizer, tokenizer.encode("x</think>", add_special_tokens=False))
     assert guide.forced is None
-    assert splitter.answering
+    assert splitter.answer_begun
 
 
 def test_a_grammar_waits_for_the_thoughts_to_end(compiler, tokenizer):
@@ -219,7 +219,7 @@ def test_a_grammar_waits_for_the_thoughts_to_end(compiler, tokenizer):
 
 
 def test_thoughts_cant_end_a_sequence_that_owes_an_answer(compiler, tokenizer):
-    splitter = TagSplitter(Tags("<think>", "</think>"), thinking=True)
+    splitter = TagSplitter(Tags("<think>", "</think>"), in_reasoning=True)
     matcher = compiler.compile(schema(POINT))
     guide = Guide(splitter, matcher, UNLIMITED, list, None, end_ids=[EOS, 0])
     assert guide.barred == [EOS, 0]

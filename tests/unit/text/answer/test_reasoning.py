@@ -10,31 +10,31 @@ from hypothesis import strategies as st
 
 from shared.pb import text_pb2 as pb
 from workers.text.answer.reasoning import (
-    AnswerText,
-    ReasoningText,
+    AnswerPart,
+    ReasoningPart,
     Tags,
     TagSplitter,
-    ends_thinking,
     find_tags,
+    opens_reasoning,
 )
 from workers.text.prompt.conversation import TemplateQuirks, rendered_messages, rendered_tools
 
 TAGS = Tags("<think>", "</think>")
 
 
-def split(text, cuts=(), *, thinking=False):
-    splitter = TagSplitter(TAGS, thinking=thinking)
+def split(text, cuts=(), *, in_reasoning=False):
+    splitter = TagSplitter(TAGS, in_reasoning=in_reasoning)
     edges = [0, *cuts, len(text)]
     parts = [p for a, b in itertools.pairwise(edges) for p in splitter.feed(text[a:b])]
     parts += splitter.finish()
     return tuple(
         "".join(part.text for part in parts if isinstance(part, kind))
-        for kind in (ReasoningText, AnswerText)
+        for kind in (ReasoningPart, AnswerPart)
     )
 
 
 @pytest.mark.parametrize(
-    ("text", "thinking", "expected"),
+    ("text", "in_reasoning", "expected"),
     [
         ("<think>\n a b \n</think>\n\n hi", False, ("a b", "hi")),
         (" a b \n</think>\n\n hi", True, ("a b", "hi")),
@@ -46,19 +46,19 @@ def split(text, cuts=(), *, thinking=False):
         ("  <think>  ", False, ("", "")),
     ],
 )
-def test_thoughts_and_answer_are_told_apart(text, thinking, expected):
-    assert split(text, thinking=thinking) == expected
+def test_thoughts_and_answer_are_told_apart(text, in_reasoning, expected):
+    assert split(text, in_reasoning=in_reasoning) == expected
 
 
 PIECE = st.sampled_from(["<think>", "</think>", "<", "think>", "</", " ", "\n", "a", "é"])
 
 
 @given(st.lists(PIECE, max_size=10).map("".join), st.booleans(), st.data())
-def test_the_split_does_not_depend_on_the_cuts(text, thinking, data):
-    whole = split(text, thinking=thinking)
+def test_the_split_does_not_depend_on_the_cuts(text, in_reasoning, data):
+    whole = split(text, in_reasoning=in_reasoning)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
-    assert split(text, cuts, thinking=thinking) == whole
-    assert split(text, range(1, len(text)), thinking=thinking) == whole
+    assert split(text, cuts, in_reasoning=in_reasoning) == whole
+    assert split(text, range(1, len(text)), in_reasoning=in_reasoning) == whole
 
 
 def test_tags_come_from_the_vocabulary_or_the_template():
@@ -78,7 +78,7 @@ def test_tags_come_from_the_vocabulary_or_the_template():
     ],
 )
 def test_a_prompt_may_open_the_thoughts_itself(prompt, open_):
-    assert ends_thinking(prompt, TAGS) is open_
+    assert opens_reasoning(prompt, TAGS) is open_
 
 
 # ------------------------------------------------------------ what templates get to see
@@ -100,7 +100,7 @@ CHAT = pb.ChatPrompt(
 
 
 def test_only_thoughts_since_the_last_user_turn_stay():
-    _, old, _, new, _ = rendered_messages(CHAT, TAGS, TemplateQuirks(), keeps_thoughts=False)
+    _, old, _, new, _ = rendered_messages(CHAT, TAGS, TemplateQuirks(), keeps_reasoning=False)
     assert old == {"role": "assistant", "content": "first"}
     assert new["content"] == "<think>new</think>second"
     assert new["reasoning_content"] == "newer"
@@ -110,13 +110,13 @@ def test_a_result_sent_as_a_users_turn_keeps_the_thoughts_before_it():
     turn = say("user", "<tool_response>\n5\n</tool_response>")
     messages = [say("user", "one"), say("assistant", "a", reasoning="why"), turn]
     _, step, _ = rendered_messages(
-        pb.ChatPrompt(messages=messages), TAGS, TemplateQuirks(), keeps_thoughts=False
+        pb.ChatPrompt(messages=messages), TAGS, TemplateQuirks(), keeps_reasoning=False
     )
     assert step["reasoning_content"] == "why"
 
 
 def test_all_thoughts_stay_when_asked_for():
-    _, old, *_ = rendered_messages(CHAT, TAGS, TemplateQuirks(), keeps_thoughts=True)
+    _, old, *_ = rendered_messages(CHAT, TAGS, TemplateQuirks(), keeps_reasoning=True)
     assert old["content"].startswith("<think>old")
     assert old["reasoning_content"] == "older"
 
@@ -132,7 +132,7 @@ def tools_prompt(*messages, mode, name=""):
 )
 def test_a_forced_choice_is_said_where_the_model_looks_first(roles, place):
     chat = tools_prompt(*(say(role, "x") for role in roles), mode=pb.ToolChoice.MODE_REQUIRED)
-    messages = rendered_messages(chat, None, TemplateQuirks(), keeps_thoughts=False)
+    messages = rendered_messages(chat, None, TemplateQuirks(), keeps_reasoning=False)
     assert "You must call one or more of the available functions" in messages[place]["content"]
     assert sum("must call" in message["content"] for message in messages) == 1
     assert "must call" not in str(chat)
@@ -141,7 +141,7 @@ def test_a_forced_choice_is_said_where_the_model_looks_first(roles, place):
 def test_a_named_choice_shows_its_function_alone():
     chat = tools_prompt(say("user", "x"), mode=pb.ToolChoice.MODE_NAMED, name="g")
     assert [tool["function"]["name"] for tool in rendered_tools(chat, TemplateQuirks())] == ["g"]
-    content = rendered_messages(chat, None, TemplateQuirks(), keeps_thoughts=False)[0]["content"]
+    content = rendered_messages(chat, None, TemplateQuirks(), keeps_reasoning=False)[0]["content"]
     assert content.endswith("You must call the 'g' function.")
 
 
@@ -154,5 +154,5 @@ def test_argument_texts_become_mappings():
     call = pb.ToolCall(id="c", name="f", arguments='{"a": [1]}')
     broken = pb.ToolCall(id="d", name="f", arguments="{")
     chat = pb.ChatPrompt(messages=[pb.Message(role="assistant", tool_calls=[call, broken])])
-    calls = rendered_messages(chat, None, TemplateQuirks(), keeps_thoughts=False)[0]["tool_calls"]
+    calls = rendered_messages(chat, None, TemplateQuirks(), keeps_reasoning=False)[0]["tool_calls"]
     assert [c["function"]["arguments"] for c in calls] == [{"a": [1]}, "{"]

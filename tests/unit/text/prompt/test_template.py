@@ -20,11 +20,11 @@ from tests.checkpoint import ROOT
 from tests.unit.text import tiny_tokenizer
 from workers.text.answer.channel import ChannelSplitter
 from workers.text.answer.reasoning import (
-    AnswerText,
+    AnswerPart,
     NoSplitter,
-    ReasoningText,
+    ReasoningPart,
     TagSplitter,
-    ends_thinking,
+    opens_reasoning,
 )
 from workers.text.prompt.prompter import Prompter
 from workers.text.toolcalls.call_stream import CallStream
@@ -138,12 +138,12 @@ def read(name, prompt, text):
     if form.name == "harmony":
         splitter = ChannelSplitter()
     elif prompter.tags is not None:
-        thinking = ends_thinking(prompt[-64:], prompter.tags)
-        splitter = TagSplitter(prompter.tags, thinking=thinking)
+        thinking = opens_reasoning(prompt[-64:], prompter.tags)
+        splitter = TagSplitter(prompter.tags, in_reasoning=thinking)
     stream = CallStream(form, {"get_weather": PARAMETERS, "get_time": PARAMETERS}, "x")
     parts = [part for letter in text for part in splitter.feed(letter)] + splitter.finish()
-    events = [e for part in parts if isinstance(part, AnswerText) for e in stream.feed(part.text)]
-    thoughts = "".join(part.text for part in parts if isinstance(part, ReasoningText))
+    events = [e for part in parts if isinstance(part, AnswerPart) for e in stream.feed(part.text)]
+    thoughts = "".join(part.text for part in parts if isinstance(part, ReasoningPart))
     return thoughts, fold([*events, *stream.finish()])
 
 

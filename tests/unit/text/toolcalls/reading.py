@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from workers.text.toolcalls.format import Arguments, End, ParsedCall, Start, Text
+from workers.text.toolcalls.format import CallArguments, CallEnd, CallName, ContentText, ParsedCall
 from workers.text.toolcalls.stream import join
 
 
@@ -33,7 +33,7 @@ def cut(text, places):
 
 
 def content(pieces):
-    return "".join(piece.text for piece in pieces if isinstance(piece, Text))
+    return "".join(piece.text for piece in pieces if isinstance(piece, ContentText))
 
 
 def calls(pieces):
@@ -41,14 +41,14 @@ def calls(pieces):
     found = []
     is_open = False
     for piece in pieces:
-        if isinstance(piece, Start):
+        if isinstance(piece, CallName):
             assert not is_open
             found.append(ParsedCall(piece.name, ""))
             is_open = True
-        elif isinstance(piece, Arguments):
+        elif isinstance(piece, CallArguments):
             assert is_open
             found[-1] = ParsedCall(found[-1].name, found[-1].arguments + piece.text)
-        elif isinstance(piece, End):
+        elif isinstance(piece, CallEnd):
             assert is_open
             is_open = False
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.text.toolcalls.reading import content, parse_at_every_cut, watch
-from workers.text.toolcalls.format import Arguments, Start
+from workers.text.toolcalls.format import CallArguments, CallName
 from workers.text.toolcalls.formats import generic_json, llama3
 
 F, G = ("f", "{}"), ("g", "{}")
@@ -98,7 +98,7 @@ def test_a_call_is_given_as_soon_as_its_keys_tell_it():
     stages = watch(llama3.FORMAT, text, {})
     begin = text.index('{"a')
     assert stages[begin - 1] == []
-    assert stages[begin] == [Start("f"), Arguments("{")]
+    assert stages[begin] == [CallName("f"), CallArguments("{")]
 
 
 def test_an_object_of_other_keys_is_let_go_at_the_first_of_them():

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.text.toolcalls.reading import cut
 from workers.text.toolcalls.call_stream import CallStart, CallStream, call_id
-from workers.text.toolcalls.format import Arguments, End, Text
+from workers.text.toolcalls.format import CallArguments, CallEnd, ContentText
 from workers.text.toolcalls.formats.hermes import FORMAT
 
 TOOLS = {"f": {}, "g": {}}
@@ -31,7 +31,11 @@ def _show(parts, tools, request_id, options):
     stream = CallStream(FORMAT, tools, request_id, **options)
     shown = []
     for piece in [*(p for part in parts for p in stream.feed(part)), *stream.finish()]:
-        joins = shown and isinstance(piece, Text | Arguments) and type(shown[-1]) is type(piece)
+        joins = (
+            shown
+            and isinstance(piece, ContentText | CallArguments)
+            and type(shown[-1]) is type(piece)
+        )
         if joins:
             shown[-1] = type(piece)(shown[-1].text + piece.text)
         else:
@@ -41,7 +45,7 @@ def _show(parts, tools, request_id, options):
 
 
 def call(index, name):
-    return [CallStart(call_id("r", index), name), Arguments("{}"), End()]
+    return [CallStart(call_id("r", index), name), CallArguments("{}"), CallEnd()]
 
 
 def test_each_call_has_an_id_of_its_own_that_a_replay_repeats():
@@ -56,7 +60,7 @@ def test_each_call_has_an_id_of_its_own_that_a_replay_repeats():
 
 
 def test_calls_of_undeclared_functions_leave_no_trace():
-    assert show(f"a {write('h')} b{write('f')}") == [Text("a  b"), *call(0, "f")]
+    assert show(f"a {write('h')} b{write('f')}") == [ContentText("a  b"), *call(0, "f")]
     assert show(write("h")) == []
     assert show(f"\n{write('h')}\n") == []
 
@@ -68,8 +72,8 @@ def test_with_a_named_function_no_other_is_called():
 
 def test_calls_beyond_the_most_leave_no_trace():
     answer = f"{write('h')}{write('f')} a {write('g')}"
-    assert show(answer, most=1) == [*call(0, "f"), Text(" a ")]
-    assert show(answer, most=2) == [*call(0, "f"), Text(" a "), *call(1, "g")]
+    assert show(answer, most=1) == [*call(0, "f"), ContentText(" a ")]
+    assert show(answer, most=2) == [*call(0, "f"), ContentText(" a "), *call(1, "g")]
 
 
 def test_without_a_declaration_every_call_is_kept():
@@ -87,14 +91,14 @@ def test_without_a_declaration_every_call_is_kept():
     ],
 )
 def test_space_between_calls_and_ends_is_dropped(before, between, after, said):
-    texts = [[Text(text)] if text else [] for text in said]
+    texts = [[ContentText(text)] if text else [] for text in said]
     shown = show(before + write("f") + between + write("g") + after)
     assert shown == [*texts[0], *call(0, "f"), *texts[1], *call(1, "g"), *texts[2]]
 
 
 @pytest.mark.parametrize("text", ["", " \n ", " a ", "<tool_call>\n", "\n<tool_call>x</tool_call>"])
 def test_an_answer_without_calls_is_shown_as_it_is(text):
-    assert show(text) == ([Text(text)] if text else [])
+    assert show(text) == ([ContentText(text)] if text else [])
 
 
 def test_arguments_are_shown_while_they_are_written():
@@ -102,7 +106,7 @@ def test_arguments_are_shown_while_they_are_written():
     assert stream.feed('<tool_call>{"name": "f') == []
     assert stream.feed('", "arguments": {"a') == [
         CallStart(call_id("r", 0), "f"),
-        Arguments('{"a'),
+        CallArguments('{"a'),
     ]
-    assert stream.feed('": 1') == [Arguments('": 1')]
-    assert stream.finish() == [End()]
+    assert stream.feed('": 1') == [CallArguments('": 1')]
+    assert stream.finish() == [CallEnd()]

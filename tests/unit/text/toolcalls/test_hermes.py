@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.text.toolcalls.reading import content, parse_at_every_cut, read, watch
-from workers.text.toolcalls.format import Arguments, End, ParsedCall, Start, Text
+from workers.text.toolcalls.format import CallArguments, CallEnd, CallName, ContentText, ParsedCall
 from workers.text.toolcalls.formats.hermes import FORMAT
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
@@ -24,11 +24,11 @@ def test_name_and_arguments_are_given_while_they_are_written():
     stages = watch(FORMAT, OPEN + text, {})
     known = len(OPEN) + text.index(", ")
     assert stages[known - 2] == []
-    assert stages[known - 1] == [Start("f")]
+    assert stages[known - 1] == [CallName("f")]
     begin = len(OPEN) + text.index('{"a')
     for size in range(1, 9):
-        assert stages[begin + size - 1] == [Start("f"), Arguments('{"a": 1}'[:size])]
-    assert stages[-2] == [Start("f"), Arguments('{"a": 1}'), End()]
+        assert stages[begin + size - 1] == [CallName("f"), CallArguments('{"a": 1}'[:size])]
+    assert stages[-2] == [CallName("f"), CallArguments('{"a": 1}'), CallEnd()]
 
 
 def test_content_waits_only_while_it_may_be_a_delimiter():
@@ -166,9 +166,9 @@ def test_several_calls_and_the_text_about_them(text, said, found):
 def test_the_pieces_of_an_answer_are_in_its_order():
     pieces = read(FORMAT, [f"a{block(CALL_F)}b{block(CALL_G)}c"], {})
     assert pieces == [
-        Text("a"),
+        ContentText("a"),
         *ParsedCall("f", "{}").pieces(),
-        Text("b"),
+        ContentText("b"),
         *ParsedCall("g", "{}").pieces(),
-        Text("c"),
+        ContentText("c"),
     ]

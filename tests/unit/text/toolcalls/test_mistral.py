@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.text.toolcalls.reading import parse_at_every_cut, watch
-from workers.text.toolcalls.format import Arguments, End, Start
+from workers.text.toolcalls.format import CallArguments, CallEnd, CallName
 from workers.text.toolcalls.formats import mistral, mistral_nemo
 
 F, G = ("f", "{}"), ("g", "{}")
@@ -75,7 +75,7 @@ def test_name_and_arguments_are_given_while_they_are_written():
     stages = watch(mistral.FORMAT, text, {})
     begin = text.index("{")
     assert stages[begin - 2] == []
-    assert stages[begin - 1] == [Start("f")]
+    assert stages[begin - 1] == [CallName("f")]
     for size in range(1, 8):
-        assert stages[begin + size - 1] == [Start("f"), Arguments('{"a": 1}'[:size])]
-    assert stages[-1] == [Start("f"), Arguments('{"a": 1}'), End()]
+        assert stages[begin + size - 1] == [CallName("f"), CallArguments('{"a": 1}'[:size])]
+    assert stages[-1] == [CallName("f"), CallArguments('{"a": 1}'), CallEnd()]

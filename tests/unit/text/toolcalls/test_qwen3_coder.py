@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.unit.text.toolcalls.reading import calls, parse_at_every_cut, watch
-from workers.text.toolcalls.format import Arguments, Start
+from workers.text.toolcalls.format import CallArguments, CallName
 from workers.text.toolcalls.formats.qwen3_coder import FORMAT
 
 TOOLS = {
@@ -92,14 +92,14 @@ def test_texts_are_given_while_they_are_written():
         return stages[text.index(after) + len(after) - 1]
 
     assert given("<function=f") == []
-    assert given("<function=f>") == [Start("f")]
-    assert given("<parameter=s>") == [Start("f"), Arguments('{"s": ')]
-    assert given("<parameter=s>\nab")[-1] == Arguments('{"s": "ab')
-    assert given("ab\n")[-1] == Arguments('{"s": "ab')
-    assert given("ab\nc")[-1] == Arguments('{"s": "ab\\nc')
-    assert given("ab\nc\n</parameter>")[-1] == Arguments('{"s": "ab\\nc"')
-    assert given("<parameter=n>\n12")[-1] == Arguments('{"s": "ab\\nc", "n": ')
-    assert given("12\n</parameter>")[-1] == Arguments('{"s": "ab\\nc", "n": 12')
+    assert given("<function=f>") == [CallName("f")]
+    assert given("<parameter=s>") == [CallName("f"), CallArguments('{"s": ')]
+    assert given("<parameter=s>\nab")[-1] == CallArguments('{"s": "ab')
+    assert given("ab\n")[-1] == CallArguments('{"s": "ab')
+    assert given("ab\nc")[-1] == CallArguments('{"s": "ab\\nc')
+    assert given("ab\nc\n</parameter>")[-1] == CallArguments('{"s": "ab\\nc"')
+    assert given("<parameter=n>\n12")[-1] == CallArguments('{"s": "ab\\nc", "n": ')
+    assert given("12\n</parameter>")[-1] == CallArguments('{"s": "ab\\nc", "n": 12')
     assert calls(given("</function>"))[0].arguments == '{"s": "ab\\nc", "n": 12}'
 
 

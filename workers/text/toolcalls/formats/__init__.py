@@ -1,4 +1,4 @@
-"""Tool-call formats, one module each: two constants and a parser.
+"""Tool-call formats, one module each: a parser and a `FORMAT`.
 
 Imports the machinery and its readers. May be imported by the table of formats and the answer room.
 """

@@ -1,4 +1,4 @@
-"""Calls of Command R models, in JSON; three ways to write them.
+"""Calls of Command R models, in JSON, written in three ways.
 
     <|START_ACTION|>[{"tool_name": "get_weather", "parameters": {"city": …}}]<|END_ACTION|>
 
@@ -10,8 +10,8 @@
     [{"tool_name": "get_weather", "parameters": {"city": "Paris"}}]
     ```
 
-`Action:` counts at the beginning of a line, whose line break is markup then, and so is white
-space around names, JSON and the fence.
+`Action:` counts only at the beginning of a line; the line break before it is then markup, and so
+is white space around names, JSON and the fence.
 Source: the tool-use templates of Command R7B and Command R+; Cohere's prompting guides.
 """
 
@@ -27,7 +27,7 @@ from workers.text.toolcalls.block import (
     read_one,
 )
 from workers.text.toolcalls.format import Format, ParsedCall
-from workers.text.toolcalls.json_call import calls_of
+from workers.text.toolcalls.json_call import parse_calls
 from workers.text.toolcalls.reader.source import Reading
 
 _OPENING = "<|START_ACTION|>"
@@ -39,8 +39,6 @@ _FENCE = "```"
 
 
 class CommandRParser(BlockParser):
-    """Reads answers of these models."""
-
     def __init__(self) -> None:
         super().__init__({_OPENING: (_CLOSING,), _LINE: ()})
 
@@ -63,10 +61,10 @@ class CommandRParser(BlockParser):
 
     def _read_list(self) -> Reading[Sequence[ParsedCall] | None]:
         text = yield from read_json(self._source)
-        return None if text is None else calls_of(text, "tool_name", "parameters")
+        return None if text is None else parse_calls(text, "tool_name", "parameters")
 
     def _read_lines(self) -> Reading[Sequence[ParsedCall] | None]:
-        """Read a name, and the arguments below it."""
+        """Read a name and the arguments on the next line."""
         name = yield from read_name(self._source)
         yield from self._source.skip_space()
         if not name or not (yield from read_one(self._source, _INPUT)):

@@ -1,11 +1,11 @@
-"""Calls of DeepSeek V3 and R1 as their own templates render them, JSON arguments behind a name.
+"""Calls of DeepSeek V3 and R1 as their templates render them: a name, then JSON arguments.
 
     <｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{"city": "Paris"}
     <｜tool▁call▁end｜><｜tool▁calls▁end｜>
 
-on one line, as V3.1 writes them. V3 and R1 write `function` first, the name behind the separator,
-and the arguments in a fence below it. White space between delimiters and around arguments is
-markup. Hermes' blocks, which other templates of these models ask for, are understood too.
+V3.1 writes this on one line. V3 and R1 write `function` first, the name after the separator, and
+the arguments in a fence below it. White space between delimiters and around arguments is markup.
+Hermes' blocks, which other templates of these models ask for, are accepted too.
 Source: the chat templates of DeepSeek-V3-0324, DeepSeek-R1-0528 and DeepSeek-V3.1.
 """
 
@@ -22,7 +22,7 @@ from workers.text.toolcalls.block import (
 )
 from workers.text.toolcalls.format import Format, ParsedCall
 from workers.text.toolcalls.formats import hermes
-from workers.text.toolcalls.json_call import calls_of
+from workers.text.toolcalls.json_call import parse_calls
 from workers.text.toolcalls.reader.source import Reading
 
 _OPENING = "<｜tool▁calls▁begin｜>"
@@ -35,15 +35,13 @@ _HERMES_OPENING, _HERMES_CLOSING = hermes.FORMAT.markers
 
 
 class DeepseekParser(BlockParser):
-    """Reads answers of these models."""
-
     def __init__(self) -> None:
         super().__init__({_OPENING: (_CLOSING,), _HERMES_OPENING: (_HERMES_CLOSING,)}, many=True)
 
     def _read_calls(self) -> Reading[Sequence[ParsedCall] | None]:
         if (yield from self._source.peek()) in ("{", "["):
             text = yield from read_json(self._source)
-            return None if text is None else calls_of(text, "name", "arguments")
+            return None if text is None else parse_calls(text, "name", "arguments")
         if not (yield from read_one(self._source, _CALL)):
             return None
         yield from self._source.skip_space()
@@ -61,7 +59,7 @@ class DeepseekParser(BlockParser):
         return [ParsedCall(name, arguments)]
 
     def _read_fenced(self) -> Reading[str | None]:
-        """Read arguments, in a fence or not."""
+        """Read arguments with or without a fence."""
         yield from self._source.skip_space()
         fenced = yield from read_one(self._source, _FENCE)
         if fenced:

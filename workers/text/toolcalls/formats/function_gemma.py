@@ -2,7 +2,7 @@
 
     <start_function_call>call:get_weather{city:<escape>Paris<escape>,days:2}<end_function_call>
 
-Several calls follow one another. White space inside a block, outside of strings, is markup.
+Several calls follow one another. White space inside a block but outside strings is markup.
 Source: FunctionGemma's chat template and formatting guide.
 """
 

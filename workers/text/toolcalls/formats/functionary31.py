@@ -1,4 +1,4 @@
-"""Calls of Functionary v3.1, JSON arguments between tags that hold the name.
+"""Calls of Functionary v3.1: JSON arguments between tags that hold the name.
 
     <function=get_weather>{"city": "Paris"}</function>
 
@@ -19,8 +19,6 @@ _CLOSING = "</function>"
 
 
 class Functionary31Parser(BlockParser):
-    """Reads answers of these models."""
-
     def __init__(self) -> None:
         super().__init__({_OPENING: (_CLOSING,)})
 
@@ -33,7 +31,7 @@ class Functionary31Parser(BlockParser):
 
 
 def _detect(template: str) -> bool:
-    # Qwen3-Coder has parameters in such tags.
+    # Qwen3-Coder puts parameters in such tags.
     return _OPENING in template and "<parameter=" not in template
 
 

@@ -1,13 +1,14 @@
-"""Calls of Functionary v3.2, JSON arguments below a line that names who is spoken to.
+"""Calls of Functionary v3.2: a line that names the recipient, then JSON arguments.
 
     >>>all
     Let me look.>>>get_weather
     {"city": "Paris"}>>>get_time
     {"zone": "CET"}
 
-`all` is the user: what follows is content. The prompt ends in the first `>>>`, so the answer may
-begin with the name: `all` or a declared function. The lines that name someone are markup, and so
-is white space between such a line and the arguments; what follows complete arguments is content.
+The recipient `all` is the user: the text after it is content. The prompt ends with the first
+`>>>`, so the answer may begin with a name: `all` or a declared function. Recipient lines are
+markup, and so is white space between such a line and the arguments; text after complete arguments
+is content.
 Source: Functionary's template v3.llama3.
 """
 
@@ -26,8 +27,6 @@ _NAME = re.compile(r"[\w.-]+")
 
 
 class Functionary32Parser(StreamParser):
-    """Reads answers of these models."""
-
     def __init__(self, tools: Tools) -> None:
         super().__init__()
         self._first = tuple(f"{name}\n" for name in {_USER, *tools})
@@ -36,13 +35,13 @@ class Functionary32Parser(StreamParser):
         if (yield from self._source.look(self._first)):
             yield from self._read_message("")
         while (yield from self._source.find((_OPENING,), self._out.text)):
-            # Of more than three, the last ones are the delimiter.
+            # Of more than three `>`, the last three are the delimiter.
             while (yield from read_one(self._source, ">")):
                 self._out.text(">")
             yield from self._read_message(_OPENING)
 
     def _read_message(self, opening: str) -> Reading[None]:
-        """Read what follows an opening: a name's line, and the arguments of a call."""
+        """Read a recipient line, and the arguments of a call if it names a function."""
         self._source.keep(opening)
         name = yield from self._source.read_run(_NAME)
         if name and (yield from read_one(self._source, "\n")):

@@ -1,8 +1,8 @@
-"""Calls of Gemma 4, in a notation of its own.
+"""Calls of Gemma 4, in the notation of notation.py with its own marks.
 
     <|tool_call>call:get_weather{city:<|"|>Paris<|"|>,days:2}<tool_call|>
 
-Several calls follow one another. White space inside a block, outside of strings, is markup.
+Several calls follow one another. White space inside a block but outside strings is markup.
 Source: Gemma 4's chat template.
 """
 

@@ -1,11 +1,11 @@
-"""Calls as bare JSON objects, where a template knows tools and no family's format; they stream.
+"""Calls as bare JSON objects, for templates that show tools in no known format; they stream.
 
     {"name": "get_weather", "arguments": {"city": "Paris"}}
 
-The whole answer is the call, or a list of calls, or several separated by `;` or new lines. The
-text is held back until its keys say whether it is a call. Hermes' tags, into which many models
-fall by themselves, announce calls anywhere.
-Source: the JSON that instructions of such templates commonly ask for.
+The whole answer is the call, a list of calls, or several separated by `;` or new lines. The text
+is held back until its keys show whether it is a call. Hermes' tags, which many models write
+unasked, announce calls anywhere.
+Source: the JSON that such templates commonly ask for in their instructions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from workers.text.toolcalls.format import Format, Wrapper
 from workers.text.toolcalls.formats import hermes
 from workers.text.toolcalls.json_block import JsonBlockParser
 
-# The variable in an expression or a statement, not the word in a text.
+# The variable in an expression or a statement, not the word in plain text.
 _TOOLS = re.compile(r"\{[{%](?:(?![}%]\}).)*\btools\b", re.DOTALL)
 
 FORMAT = Format(

@@ -1,12 +1,12 @@
-"""Calls of Granite 3 models, as JSON objects or a list of them; three ways to enclose them.
+"""Calls of Granite 3 models: JSON objects or a list of them, enclosed in three ways.
 
     <response><tool_call>{"name": "get_weather", "arguments": {…}}</tool_call></response>
     <|tool_call|>[{"name": "get_weather", "arguments": {"city": "Paris"}}]
     <tool_call>[{"name": "get_weather", "arguments": {"city": "Paris"}}]</tool_call>
 
-The first one's block may hold several `<tool_call>` elements. White space inside a block is
-markup. `<response>` around anything else is content.
-Source: the chat templates of Granite 3.0 to 3.3 (`<|tool_call|>`), what 3.1 is known to write
+A `<response>` block may hold several `<tool_call>` elements; around anything else it is content.
+White space inside a block is markup.
+Source: the chat templates of Granite 3.0 to 3.3 (`<|tool_call|>`), the known output of 3.1
 (`<tool_call>`), and the answer tags of 3.3.
 """
 
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from workers.text.toolcalls.block import BlockParser, read_json, read_one
 from workers.text.toolcalls.format import Format, ParsedCall
-from workers.text.toolcalls.json_call import calls_of
+from workers.text.toolcalls.json_call import parse_calls
 from workers.text.toolcalls.reader.source import Reading
 
 _RESPONSE = "<response>"
@@ -28,8 +28,6 @@ _TOKEN = "<|tool_call|>"  # noqa: S105 - a delimiter
 
 
 class GraniteParser(BlockParser):
-    """Reads answers of these models."""
-
     def __init__(self) -> None:
         super().__init__({_RESPONSE: (_END_RESPONSE,), _CALL: (_END_CALL,), _TOKEN: ()}, many=True)
 
@@ -38,7 +36,7 @@ class GraniteParser(BlockParser):
         if not element and not (yield from read_one(self._source, _CALL)):
             return None
         text = yield from read_json(self._source)
-        calls = None if text is None else calls_of(text, "name", "arguments")
+        calls = None if text is None else parse_calls(text, "name", "arguments")
         if calls is not None and not element:
             yield from self._source.skip_space()
             yield from read_one(self._source, _END_CALL)

@@ -1,13 +1,12 @@
-"""Calls of GPT-OSS, as messages to a function in the Harmony format.
+"""Calls of GPT-OSS: messages to a function in the Harmony format.
 
     <|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{"city": …}<|call|>
     <|start|>assistant to=functions.get_weather<|channel|>commentary json<|message|>{…}<|call|>
 
-The prompt ends in `<|start|>assistant`, so the answer may begin with ` to=`. Of messages to the
-user, which are content, headers and ends are markup. Thoughts (the analysis channel) are told
-apart before, by `workers.text.answer.channel`; where that was not done they are content as they
-stand.
-White space around arguments is markup; no arguments at all are `{}`.
+The prompt ends with `<|start|>assistant`, so the answer may begin with ` to=`. Messages to the user
+are content; their headers and ends are markup. Reasoning (the analysis channel) is split off
+before this parser, by `workers.text.answer.channel`; otherwise it is content, markup included.
+White space around arguments is markup; missing arguments are `{}`.
 Source: docs/format.md of openai/harmony.
 """
 
@@ -24,7 +23,7 @@ START = "<|start|>"
 CHANNEL = "<|channel|>"
 MESSAGE = "<|message|>"
 ENDS = ("<|end|>", "<|call|>", "<|return|>")
-# What an answer may begin with whose header the prompt has begun.
+# The start of an answer that continues the header begun by the prompt.
 RECIPIENT = " to="
 ANALYSIS = "analysis"
 
@@ -32,21 +31,19 @@ _CHANNEL_NAME = re.compile(rf"{re.escape(CHANNEL)}\s*(\w+)")
 _RECIPIENT_NAME = re.compile(r"\bto=([^\s<]+)")
 
 
-def channel_of(header: str) -> str:
-    """Return the channel that a message's header names; "" if none."""
+def parse_channel(header: str) -> str:
+    """Return the channel named by a message's header; "" if none."""
     match = _CHANNEL_NAME.search(header)
     return match[1] if match else ""
 
 
-def function_of(header: str) -> str:
-    """Return the function that a message's header addresses; "" if it is for the user."""
+def parse_recipient(header: str) -> str:
+    """Return the function that a message is addressed to; "" if it is for the user."""
     match = _RECIPIENT_NAME.search(header)
     return match[1].removeprefix("functions.") if match else ""
 
 
 class HarmonyParser(StreamParser):
-    """Reads answers of these models."""
-
     def _read(self) -> Reading[None]:
         opening = yield from read_one(self._source, RECIPIENT)
         while True:
@@ -57,18 +54,18 @@ class HarmonyParser(StreamParser):
             opening = yield from self._read_message(opening)
 
     def _read_message(self, opening: str) -> Reading[str]:
-        """Read what follows an opening; return that of the next message if it was read."""
+        """Read what follows an opening; return the next message's opening if it was read."""
         self._source.keep(opening)
         parts: list[str] = [opening]
         if (yield from self._source.find((MESSAGE, *ENDS), parts.append)) != MESSAGE:
             self._out.text(self._source.release())
             return ""
         header = "".join(parts)
-        function = function_of(header)
+        function = parse_recipient(header)
         if function:
             yield from self._read_call(function)
             return ""
-        if channel_of(header) == ANALYSIS:
+        if parse_channel(header) == ANALYSIS:
             self._out.text(self._source.release())
             self._out.text((yield from self._source.find(ENDS, self._out.text)))
             return ""
@@ -77,7 +74,7 @@ class HarmonyParser(StreamParser):
         return "" if found in ENDS else found
 
     def _read_call(self, name: str) -> Reading[None]:
-        """Read a message to a function; what is none is content, header included."""
+        """Read a message to a function; if it is not a call it is content with its header."""
         yield from self._source.skip_space()
         bare = yield from self._source.look(ENDS)
         arguments = "{}" if bare else (yield from read_arguments(self._source))
@@ -89,7 +86,7 @@ class HarmonyParser(StreamParser):
         self._out.call(ParsedCall(name, arguments))
 
     def _read_end(self) -> Reading[bool]:
-        """Read the end of a message; return whether it is there, or nothing else is."""
+        """Read the end of a message; return whether the message ends here."""
         if not (yield from self._source.skip_space()) or (yield from read_one(self._source, *ENDS)):
             return True
         return (yield from self._source.look((START, CHANNEL))) != ""

@@ -1,10 +1,10 @@
-"""Calls of Hermes and Qwen models, as JSON objects between tags; they stream.
+"""Calls of Hermes and Qwen models: JSON objects between tags; they stream.
 
     <tool_call>
     {"name": "get_weather", "arguments": {"city": "Paris"}}
     </tool_call>
 
-Several calls stand in a block each; a list of objects in one block is understood too.
+Each of several calls has its own block; a list of objects in one block is accepted too.
 Source: the function-calling format of Hermes 2 Pro, which Qwen2.5's and Qwen3's templates render.
 """
 

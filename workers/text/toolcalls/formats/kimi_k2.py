@@ -1,10 +1,10 @@
-"""Calls of Kimi K2, JSON arguments behind an id that holds the name.
+"""Calls of Kimi K2: an id that holds the name, then JSON arguments.
 
     <|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0
     <|tool_call_argument_begin|>{"city": "Paris"}<|tool_call_end|><|tool_calls_section_end|>
 
-on one line. Some checkpoints write `tool_call_section`. White space between delimiters, and
-around an id and its arguments, is markup; the model's own ids are too.
+This is on one line. Some checkpoints write `tool_call_section`. White space between delimiters
+and around an id and its arguments is markup, and so are the model's ids.
 Source: Moonshot's tool-call guidance for Kimi K2 and its chat template.
 """
 
@@ -26,8 +26,6 @@ _INDEX = re.compile(r":\d+$")
 
 
 class KimiK2Parser(BlockParser):
-    """Reads answers of these models."""
-
     def __init__(self) -> None:
         super().__init__(dict.fromkeys(_OPENINGS, _CLOSINGS), many=True)
 
@@ -50,7 +48,7 @@ class KimiK2Parser(BlockParser):
 
 
 def _detect(template: str) -> bool:
-    # The first template of the family renders no calls of its own.
+    # The first template of the family does not render calls.
     return _OPENINGS[0] in template or ("<|im_middle|>" in template and "tool_declare" in template)
 
 

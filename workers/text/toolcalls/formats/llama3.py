@@ -1,9 +1,9 @@
-"""Calls of Llama 3 models, as bare JSON objects; they stream.
+"""Calls of Llama 3 models: bare JSON objects; they stream.
 
     {"name": "get_weather", "parameters": {"city": "Paris"}}
 
-The whole answer is the call, or several separated by `;` or new lines; `<|python_tag|>` may
-precede it. Without that tag the text is held back until its keys say whether it is a call.
+The whole answer is one call, or several separated by `;` or new lines; `<|python_tag|>` may
+precede it. Without that tag the text is held back until its keys show whether it is a call.
 Source: the chat templates and prompt format of Llama 3.1, 3.2 and 3.3.
 """
 

@@ -7,9 +7,9 @@
     </invoke>
     </minimax:tool_call>
 
-A block may hold several `<invoke>` elements; one without a block around it is a call too. A
-parameter ends at the first `</parameter>`, and nothing in it is escaped. White space between tags
-is markup, in a parameter it is part of the value.
+A block may hold several `<invoke>` elements; one outside a block is a call too. A parameter ends
+at the first `</parameter>` and has no escapes. White space between tags is markup; in a parameter
+it is part of the value.
 Source: MiniMax M2's chat template and tool-calling guide.
 """
 
@@ -33,8 +33,6 @@ _ATTRIBUTE = re.compile(r"[^<>\r\n]+")
 
 
 class MinimaxM2Parser(BlockParser):
-    """Reads answers of these models."""
-
     def __init__(self, tools: Tools) -> None:
         super().__init__({_OPENING: (_CLOSING,), _INVOKE: ()}, many=True)
         self._tools = tools
@@ -63,7 +61,7 @@ class MinimaxM2Parser(BlockParser):
         return None if value is None else (name, value)
 
     def _read_attribute(self) -> Reading[str]:
-        """Read an attribute's value and the end of its tag; "" where they are not."""
+        """Read an attribute's value and the end of its tag; "" if the tag does not end."""
         text = (yield from self._source.read_run(_ATTRIBUTE)).strip()
         if not (yield from read_one(self._source, ">")):
             return ""

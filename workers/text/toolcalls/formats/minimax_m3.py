@@ -1,13 +1,13 @@
-"""Calls of MiniMax M3, in XML whose every tag has the same token before it (here `¦`).
+"""Calls of MiniMax M3, in XML with the same token before every tag (here `¦`).
 
     ¦<tool_call>
     ¦<invoke name="get_weather">¦<city>Paris¦</city>
     ¦<days>¦<item>1¦</item>¦<item>2¦</item>¦</days>¦</invoke>
     ¦</tool_call>
 
-The token is `]<]minimax[>[`. Tags name parameters and nest: members of objects, `<item>` for
-elements of arrays; an element that holds none is a value in text. A block may hold several
-`<invoke>` elements. White space between tags is markup, in a text it is part of the value.
+The token is `]<]minimax[>[`. Tags name parameters and nest: members of objects, and `<item>` for
+elements of arrays; an element without children holds a value as text. A block may hold several
+`<invoke>` elements. White space between tags is markup; in a text it is part of the value.
 Source: MiniMax M3's chat template as served by vLLM and SGLang.
 """
 
@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 from workers.text.toolcalls.block import BlockParser, read_one, read_up_to
 from workers.text.toolcalls.conversion import convert_value
 from workers.text.toolcalls.format import Format, ParsedCall, Tools
-from workers.text.toolcalls.reader.literal import MAX_DEPTH, array_of, object_of
+from workers.text.toolcalls.reader.json_text import render_array, render_object
+from workers.text.toolcalls.reader.literal import MAX_DEPTH
 from workers.text.toolcalls.reader.source import Reading
 from workers.text.toolcalls.schema import Schema
 
@@ -35,8 +36,6 @@ _ITEM = "item"
 
 
 class MinimaxM3Parser(BlockParser):
-    """Reads answers of these models."""
-
     def __init__(self, tools: Tools) -> None:
         super().__init__({_OPENING: (_CLOSING,)}, many=True)
         self._tools = tools
@@ -65,7 +64,6 @@ class _Element:
         return self.schema.element() if listed else self.schema.member(name)
 
     def value(self) -> str:
-        """Return the element's JSON text."""
         kinds = self.schema.kinds
         if not self.children:
             if not self.text.strip() and kinds & {"array", "object"} and "string" not in kinds:
@@ -73,17 +71,17 @@ class _Element:
             return convert_value(self.text, self.schema)
         listed = all(name == _ITEM for name, _ in self.children)
         if listed and ("array" in kinds or not kinds):
-            return array_of(value for _, value in self.children)
+            return render_array(value for _, value in self.children)
         return self.members()
 
     def members(self) -> str:
-        """Return the JSON object of the children; those of equal names become an array."""
+        """Return the children as a JSON object; children of equal names become an array."""
         named: dict[str, list[str]] = {}
         for name, value in self.children:
             named.setdefault(name, []).append(value)
-        return object_of(
+        return render_object(
             {
-                name: found[0] if len(found) == 1 else array_of(found)
+                name: found[0] if len(found) == 1 else render_array(found)
                 for name, found in named.items()
             }
         )
@@ -104,7 +102,7 @@ def _read_body(body: str, schema: Schema) -> str | None:
 
 
 def _apply(stack: list[_Element], *, closes: bool, name: str, text: str) -> bool:
-    """Follow one tag and the text behind it; return whether all is well-formed."""
+    """Apply one tag and the text after it; return whether they are well-formed."""
     if not closes:
         if stack[-1].text.strip() or len(stack) > MAX_DEPTH:
             return False

@@ -1,11 +1,11 @@
-"""Calls of the Mistral models that write each name before its arguments; they stream.
+"""Calls of Mistral models that write each name before its arguments; they stream.
 
     [TOOL_CALLS]get_weather[ARGS]{"city": "Paris"}
 
-Several calls repeat the whole or just the part after the marker. An id may stand between name
-and arguments (`[CALL_ID]a1b2c3d4e`), `[ARGS]` may be missing, and the JSON list of older models
-is understood too. White space around a name and before the arguments is markup; after the last
-call it is content.
+Further calls repeat the whole or only the part after the marker. An id may stand between name and
+arguments (`[CALL_ID]a1b2c3d4e`), `[ARGS]` may be missing, and the JSON list of older models is
+accepted too. White space around a name and before the arguments is markup; after the last call it
+is content.
 Source: the chat templates of Mistral Small 3.x, Magistral, Devstral and Ministral 3.
 """
 
@@ -25,8 +25,6 @@ _WORD = re.compile(r"[\w.-]+")
 
 
 class MistralParser(JsonBlockParser):
-    """Reads answers of these models."""
-
     def __init__(self) -> None:
         super().__init__(_OPENING, "")
 
@@ -49,10 +47,10 @@ class MistralParser(JsonBlockParser):
         return False
 
     def _read_name(self, *, first: bool) -> Reading[str]:
-        """Read a name and what separates it from its arguments; return "" if that is not there.
+        """Read a name and the separator before its arguments; return "" without a separator.
 
         Args:
-            first: the marker is right before it, so it needs no `[ARGS]`.
+            first: the marker precedes the name, so `[ARGS]` is optional.
         """
         name = yield from self._source.read_run(_WORD)
         yield from self._source.skip_space()

@@ -1,8 +1,8 @@
-"""Calls of the Mistral models that write them as one JSON list; they stream.
+"""Calls of Mistral models that write them as one JSON list; they stream.
 
     [TOOL_CALLS] [{"name": "get_weather", "arguments": {"city": "Paris"}, "id": "a1b2c3d4e"}]
 
-The list ends the block; nothing follows it but the end of the turn.
+The list ends the block; only the end of the turn follows it.
 Source: the chat templates of Mistral 7B Instruct v0.3 and Mistral Nemo.
 """
 

@@ -8,12 +8,11 @@
     </function>
     </tool_call>
 
-The arguments are composed: a parameter that the tool's schema makes a string is given out as it
-is written, any other once it is complete and converted. One new line after a parameter's opening
-tag and one before its closing tag are markup, and so is white space between tags. The model is
-known to forget tags: a function that is declared is a call without `<tool_call>`, and the end of
-the text's last function ends its last parameter. Hermes' JSON between the same tags is understood
-too.
+The arguments are composed: a parameter that the tool's schema declares as a string streams, any
+other is converted once it is complete. One new line after a parameter's opening tag and one before
+its closing tag are markup, and so is white space between tags. The model is known to omit tags: a
+declared function is a call without `<tool_call>`, and the end of the text's last function ends its
+last parameter. Hermes' JSON between the same tags is accepted too.
 Source: Qwen3-Coder's chat template.
 """
 
@@ -25,7 +24,8 @@ from typing import Any
 
 from workers.text.toolcalls.call_object import CallObject
 from workers.text.toolcalls.conversion import convert, is_text
-from workers.text.toolcalls.format import Format, Tools, to_json
+from workers.text.toolcalls.format import Format, Tools
+from workers.text.toolcalls.reader.json_text import to_json
 from workers.text.toolcalls.reader.source import Reading
 from workers.text.toolcalls.stream import StreamParser
 
@@ -36,7 +36,7 @@ _END_FUNCTION = "</function>"
 _PARAMETER = "<parameter="
 _END_PARAMETER = "</parameter>"
 _NAME = re.compile(r"[^<>\r\n]+")
-# A value whose closing tag is missing, up to the end of the text.
+# A value without a closing tag, up to the end of the text.
 _UNCLOSED = re.compile(r"(.*?)\n?</function>\s*(?:</tool_call>\s*)?", re.DOTALL)
 
 
@@ -48,7 +48,7 @@ class Qwen3CoderParser(StreamParser):
         self._tools = tools
 
     def _read(self) -> Reading[None]:
-        # Whether the last block's calls are given and its end is still to come.
+        # Whether the last block had calls and its closing delimiter is still expected.
         inside = False
         while True:
             wanted = (_OPENING, _FUNCTION, _CLOSING) if inside else (_OPENING, _FUNCTION)
@@ -58,7 +58,7 @@ class Qwen3CoderParser(StreamParser):
             inside = found != _CLOSING and (yield from self._read_block(found))
 
     def _read_block(self, opening: str) -> Reading[bool]:
-        """Read what follows an opening; return whether the closing is still to come."""
+        """Read what follows an opening; return whether the closing is still expected."""
         self._source.keep(opening)
         found = opening
         if opening == _OPENING:
@@ -80,7 +80,7 @@ class Qwen3CoderParser(StreamParser):
         return started
 
     def _read_object(self) -> Reading[bool]:
-        """Read a call in JSON if it comes next; return whether it does."""
+        """Read a JSON call if one comes next; return whether it did."""
         if (yield from self._source.peek()) != "{":
             return False
         call = CallObject(self._source, self._out)
@@ -89,14 +89,14 @@ class Qwen3CoderParser(StreamParser):
         return call.started
 
     def _read_tag(self, tag: str) -> Reading[str]:
-        """Read white space, and the beginning of a tag if it comes next; return that."""
+        """Read white space and the start of a tag if it comes next; return the start."""
         yield from self._source.skip_space()
         found = yield from self._source.look((tag,))
         self._source.skip(len(found))
         return found
 
     def _read_name(self) -> Reading[str]:
-        """Read the rest of a tag; return the name in it, or "" if it is none."""
+        """Read the rest of a tag; return the name in it, or "" if it is malformed."""
         name = yield from self._source.read_run(_NAME)
         if (yield from self._source.peek()) != ">":
             return ""
@@ -104,9 +104,9 @@ class Qwen3CoderParser(StreamParser):
         return name.strip()
 
     def _read_call(self, name: str) -> Reading[bool]:
-        """Read a function's parameters up to its end; return whether it came.
+        """Read a function's parameters up to its end; return whether the end came.
 
-        What was read and is no part of the call is kept.
+        The source keeps what was read but is not part of the call.
         """
         self._out.start(name)
         complete = yield from self._read_parameters(self._tools.get(name, {}))
@@ -136,7 +136,7 @@ class Qwen3CoderParser(StreamParser):
         return True
 
     def _read_value(self, schema: Mapping[str, Any], name: str) -> Reading[bool]:
-        """Read a value and the closing tag; return whether that came."""
+        """Read a value and its closing tag; return whether the tag came."""
         if (yield from self._source.peek()) == "\n":
             self._source.skip()
         if is_text(schema, name):
@@ -166,7 +166,7 @@ class Qwen3CoderParser(StreamParser):
         return found != ""
 
     def _read_doubtful(self, end: str) -> Reading[str]:
-        """Read on from what ends a value only if no closing tag comes; return what ends it."""
+        """Read on from an end that counts only if no closing tag follows; return the actual end."""
         self._source.keep(end)
         parts = [end]
         found = yield from self._source.find((_END_PARAMETER,), parts.append)

@@ -1,4 +1,4 @@
-"""Readers of JSON and of Python-like literals that arrive in pieces.
+"""Readers of JSON and Python-like literals in text that arrives in pieces.
 
 Pure; imports nothing of ours. May be imported by the machinery, the formats and the answer room.
 """

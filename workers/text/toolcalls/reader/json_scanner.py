@@ -1,9 +1,9 @@
-r"""JSON values in a text that arrives in pieces: read and given on while they are written.
+r"""Streams JSON values from text that arrives in pieces.
 
-The text stays the model's own, with two repairs that make strings valid JSON: a backslash
-that begins no escape of JSON is doubled, and a raw control character becomes its escape.
-Outside strings only brackets are counted; what else is wrong there stays as it is, except that
-`<`, which no value can hold and every closing tag begins with, ends the reading.
+The text is passed on as the model wrote it, with two repairs that make strings valid JSON: a
+backslash that does not begin a JSON escape is doubled, and a raw control character is escaped.
+Outside strings only brackets are counted and other errors are kept, except that `<`, which no
+value can hold and every closing tag begins with, ends the value.
 Source: RFC 8259.
 """
 
@@ -23,7 +23,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def read_value(source: Source, give: Give) -> Reading[bool]:
-    """Read the value that begins at the next character; return whether it came to its end."""
+    """Read the value at the next character; return whether it is complete."""
     char = yield from source.peek()
     if char == '"':
         return (yield from _read_quoted(source, give))
@@ -31,15 +31,15 @@ def read_value(source: Source, give: Give) -> Reading[bool]:
         return (yield from _read_nested(source, give))
     scalar = yield from source.read_run(_SCALAR)
     give(scalar)
-    # A scalar at the end of the text may have been cut.
+    # A scalar at the end of the text may be cut off.
     return scalar != "" and (yield from source.peek()) != ""
 
 
 def read_string(source: Source, give: Give) -> Reading[bool]:
-    """Read a string after its opening quote, the closing one too; return whether it has one.
+    """Read a string from after its opening quote past its closing one; return whether it closes.
 
     Args:
-        give: gets runs of plain characters and whole escapes, repaired.
+        give: receives runs of plain characters and whole escapes, repaired.
     """
     while True:
         run = source.take(_PLAIN)
@@ -60,7 +60,7 @@ def read_string(source: Source, give: Give) -> Reading[bool]:
 
 
 def read_text(source: Source) -> Reading[str | None]:
-    """Read a string whose opening quote is next; return its characters, None if it is cut."""
+    """Read a string from its opening quote; return its decoded text, None if it is cut off."""
     source.skip()
     units: list[str] = []
     closed = yield from read_string(source, units.append)
@@ -68,13 +68,13 @@ def read_text(source: Source) -> Reading[str | None]:
 
 
 class StringDecoder:
-    """From the parts that `read_string` gives to the characters they stand for."""
+    """Decodes the parts that `read_string` passes on."""
 
     def __init__(self) -> None:
         self._high = ""  # an escape that may be the first half of a pair
 
     def feed(self, unit: str) -> str:
-        """Return the characters that are certain by now."""
+        """Return the characters that are certain."""
         if _HIGH_SURROGATE.fullmatch(unit):
             held, self._high = self._high, unit
             return decode(held)
@@ -82,13 +82,12 @@ class StringDecoder:
         return decode(held + unit)
 
     def finish(self) -> str:
-        """Return the rest."""
         held, self._high = self._high, ""
         return decode(held)
 
 
 def decode(text: str) -> str:
-    """Return the characters of a valid string's inside; half a surrogate pair is U+FFFD."""
+    """Return the decoded content of a valid JSON string; half a surrogate pair is U+FFFD."""
     return _SURROGATE.sub("\ufffd", json.loads(f'"{text}"'))
 
 
@@ -122,7 +121,7 @@ def _read_nested(source: Source, give: Give) -> Reading[bool]:
 
 
 def _read_escape(source: Source, give: Give) -> Reading[None]:
-    """Read what follows a backslash, as far as it belongs to the escape."""
+    """Read the part of an escape that follows its backslash."""
     char = yield from source.peek()
     if char and char in '"\\/bfnrt':
         source.skip()

@@ -1,7 +1,6 @@
-"""How models quote strings where they write no JSON: with backslashes, or with marks of their own.
+"""How models quote strings outside JSON: with backslash escapes, or with marks and no escapes.
 
-Owns what stands between two quotes and which string it is; which values a text holds is
-literal.py's. Pure.
+Owns the pattern and the decoding of a quoted string; values are literal.py's. Pure.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ _ESCAPES = {
 
 @dataclass(frozen=True)
 class Quote:
-    """How strings are written.
+    """A way to write strings.
 
     Attributes:
-        opening: what a string begins with.
-        pattern: of a whole string, with its content as group 1.
-        decode: turns that content into the string.
+        opening: the text that begins a string.
+        pattern: matches a whole string; group 1 is its content.
+        decode: returns the string for that content.
     """
 
     opening: str
@@ -42,7 +41,7 @@ class Quote:
 
 
 def unescape(text: str) -> str:
-    """Resolve backslash escapes of JSON and Python; unknown ones stay as they are."""
+    """Decode backslash escapes of JSON and Python; unknown ones are kept."""
     if "\\" not in text:
         return text
     plain = _ESCAPE.sub(_unescape_one, text)
@@ -58,13 +57,13 @@ def _unescape_one(match: re.Match[str]) -> str:
 
 
 def backslash_quote(mark: str) -> Quote:
-    """Return quoting by `mark` with backslash escapes inside."""
+    """Return quoting by a mark with backslash escapes."""
     pattern = rf"{mark}((?:(?!{mark})[^\\]|\\.)*){mark}"
     return Quote(mark, re.compile(pattern, re.DOTALL), unescape)
 
 
 def verbatim_quote(mark: str) -> Quote:
-    """Return quoting by `mark` with nothing escaped inside."""
+    """Return quoting by a mark without escapes."""
     pattern = f"{re.escape(mark)}(.*?){re.escape(mark)}"
     return Quote(mark, re.compile(pattern, re.DOTALL), str)
 
