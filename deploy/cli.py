@@ -1,8 +1,7 @@
-"""The command `mlxcel-server`: decides every setting, then runs the fleet's processes.
+"""The command `mlxcel-server`: resolves every setting, then runs the fleet's processes.
 
-The processes are those of the Procfile, under the same supervisors, run by honcho's manager in
-this process. They read one fleet file, written into the run directory with every flag and
-environment name already applied.
+honcho's manager runs them in this process, under the same supervisors as the Procfile does. They
+read one fleet file in the run directory, in which every flag and environment name is applied.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from honcho.manager import Manager
 from honcho.printer import Message, Printer
@@ -48,36 +47,72 @@ _POLL_S: Final = 0.5
 # Who is killed before having been seen alive is not missed.
 _FIRST_POLL_S: Final = 0.05
 
-_EPILOG: Final = """\
-Without -m and --config the default fleet is served: a small starter model, installed on first
-use. Flag beats environment beats fleet file.
+# The settings that `--help` lists first, as most people need no others.
+_COMMON: Final = (
+    "model",
+    "alias",
+    "host",
+    "port",
+    "api_key",
+    "ctx_size",
+    "parallel",
+    "embedding_model",
+    "reranker_model",
+    "audio_model",
+    "speech_model",
+)
 
-Other commands:
-  mlxcel-server launchd render DIR   write launchd jobs for macOS, one per process
-  mlxcel-server parse --format NAME  show which tool calls a raw answer on standard input holds
-"""
 
-# Each gets its own arguments and the path of the default fleet file.
-COMMANDS: Final[Mapping[str, Callable[[Sequence[str], Path], None]]] = {
-    "launchd": launchd.main,
-    "parse": lambda arguments, _: parse.main(arguments),
+class Subcommand(NamedTuple):
+    """What follows `mlxcel-server NAME`. It gets its arguments and the default fleet file."""
+
+    usage: str
+    summary: str
+    run: Callable[[Sequence[str], Path], None]
+
+
+COMMANDS: Final[Mapping[str, Subcommand]] = {
+    "launchd": Subcommand(
+        "render DIR", "write launchd jobs for macOS, one per process", launchd.main
+    ),
+    "parse": Subcommand(
+        "--format NAME",
+        "show the tool calls in a raw answer on standard input",
+        lambda arguments, _: parse.main(arguments),
+    ),
 }
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of every flag there is."""
+    """Return the parser of every flag."""
     parser = argparse.ArgumentParser(
         prog="mlxcel-server",
-        # All flags would hide the one line that says what is wrong with them.
-        usage="%(prog)s [-m MODEL | --config FILE] [flags]; --help lists them",
-        description="Serve models on this machine over HTTP.",
-        epilog=_EPILOG,
+        # argparse would print all flags above the one line that names the error.
+        usage="%(prog)s [-m MODEL | --config FILE] [options]; --help lists options and commands",
+        description=_describe(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--config", type=Path, help="fleet file, e.g. deploy/mlxcel.toml")
-    add_arguments(parser, resolution.GROUPS)
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help="Fleet file; deploy/sample.toml shows one."
+    )
+    add_arguments(parser, resolution.GROUPS, _COMMON)
     add_refusals(parser, refused.FLAGS, refused.INERT)
     return parser
+
+
+def _describe() -> str:
+    rows = [(f"{name} {command.usage}", command.summary) for name, command in COMMANDS.items()]
+    width = max(len(words) for words, _ in rows)
+    return "\n".join(
+        (
+            "Serve models on this machine over HTTP. Without -m and --config, small starter models",
+            "are installed and served. A flag takes precedence over the environment, which takes",
+            "precedence over the fleet file.",
+            "",
+            "commands:",
+            *(f"  mlxcel-server {words:{width}}  {summary}" for words, summary in rows),
+        )
+    )
 
 
 def prepare(options: argparse.Namespace, environ: Mapping[str, str]) -> Fleet:
@@ -88,7 +123,7 @@ def prepare(options: argparse.Namespace, environ: Mapping[str, str]) -> Fleet:
     """
     refuse_environment(environ, refused.ENVIRONMENT, refused.INERT)
     fleet = resolution.choose(options, environ, DEFAULT_CONFIG)
-    settled = _place(resolution.settle(fleet, options, environ))
+    settled = _choose_port(resolution.settle(fleet, options, environ))
     local = [entry for entry in settled.workers if not entry.remote]
     # Those of other kinds are installed by their supervisors, while text already answers.
     install.install_wanted(entry.options["model"] for entry in local if entry.kind == DEFAULT)
@@ -96,8 +131,8 @@ def prepare(options: argparse.Namespace, environ: Mapping[str, str]) -> Fleet:
     return settled
 
 
-def _place(fleet: Fleet) -> Fleet:
-    """Return the fleet with a port that can be listened on; 0 asks for any."""
+def _choose_port(fleet: Fleet) -> Fleet:
+    """Return the fleet with a port that is free; for port 0, any free one."""
     gateway = fleet.gateway
     if gateway["port"]:
         preflight.check_port(gateway["host"], gateway["port"])
@@ -171,7 +206,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run `mlxcel-server`."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words and words[0] in COMMANDS:
-        COMMANDS[words[0]](words[1:], DEFAULT_CONFIG)
+        COMMANDS[words[0]].run(words[1:], DEFAULT_CONFIG)
         return
     try:
         options = build_parser().parse_args(plain_switches(words, resolution.GROUPS))

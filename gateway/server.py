@@ -27,10 +27,10 @@ from gateway.metrics import Metrics
 from gateway.routes.catalog import list_paths
 from gateway.state.archive import open_archive
 from shared import lifecycle
+from shared.address import is_socket
 from shared.errors import ServiceError
 from shared.fleet import WorkerEntry
 from shared.settings import GatewaySettings
-from shared.settings.value import is_socket
 
 log = logging.getLogger(__name__)
 

@@ -13,47 +13,62 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from shared.declaration import ConfigError, Entry, entries
+from shared.declaration import ConfigError, SettingEntry, entries
 
 T = TypeVar("T")
 
 
-def add_arguments(parser: argparse.ArgumentParser, groups: Iterable[type]) -> None:
-    """Add the flags of settings groups; those that several groups share appear once."""
-    seen: set[str] = set()
+def add_arguments(
+    parser: argparse.ArgumentParser, groups: Iterable[type], common: Sequence[str] = ()
+) -> None:
+    """Add the flags of settings groups; a flag that several groups share appears once.
+
+    Args:
+        common: the settings that `--help` lists first, by `SettingEntry.dest`.
+    """
+    known: dict[str, SettingEntry] = {}
     for group in groups:
-        title = (group.__doc__ or group.__name__).splitlines()[0].rstrip(".")
-        section = parser.add_argument_group(title)
         for entry in entries(group):
-            if entry.dest in seen:
-                continue
-            seen.add(entry.dest)
-            _add_argument(section, entry)
+            known.setdefault(entry.dest, entry)
+    sections: dict[str, list[SettingEntry]] = {}
+    if common:
+        sections["Common options"] = [known.pop(dest) for dest in common]
+    for entry in known.values():
+        sections.setdefault(entry.section, []).append(entry)
+    for title, found in sections.items():
+        section = parser.add_argument_group(title)
+        for entry in found:
+            section.add_argument(*entry.flags, **_options(entry))
 
 
-def _add_argument(section: Any, entry: Entry) -> None:
-    declaration = entry.declaration
-    text = declaration.help.replace("%", "%%")
-    if declaration.unit:
-        text += f" [{declaration.unit}]"
-    if entry.bounds:
-        text += f" ({entry.bounds})"
-    if entry.default not in (None, (), "") and not declaration.secret:
-        text += f" (default: {entry.default})"
-    if declaration.env:
-        text += f" (env: {', '.join(declaration.env)})"
-    options: dict[str, Any] = {"dest": entry.dest, "default": None, "help": text}
-    if entry.kind is bool:
-        section.add_argument(*entry.flags, action=argparse.BooleanOptionalAction, **options)
-        return
-    if entry.kind is tuple:
-        options["action"] = "append"
-    options["metavar"] = "|".join(filter(None, declaration.choices)) or entry.kind.__name__.upper()
-    section.add_argument(*entry.flags, **options)
+def _options(entry: SettingEntry) -> dict[str, Any]:
+    """Return how argparse takes a setting. It keeps the text: `resolve` decodes it."""
+    options = {"dest": entry.dest, "default": None, "help": _help(entry)}
+    if entry.is_switch:
+        return options | {"action": argparse.BooleanOptionalAction}
+    action = "append" if entry.is_list else "store"
+    return options | {"action": action, "metavar": entry.metavar}
+
+
+def _help(entry: SettingEntry) -> str:
+    default = entry.default
+    details = (
+        entry.limits,
+        "" if default in ((), "") else f"default: {_show(default)}",
+        f"env: {', '.join(entry.declaration.env)}" if entry.declaration.env else "",
+    )
+    text = f"{entry.declaration.help} ({'; '.join(filter(None, details))})"
+    return text.removesuffix(" ()").replace("%", "%%")
+
+
+def _show(default: Any) -> str:
+    if isinstance(default, bool):
+        return "on" if default else "off"
+    return " ".join(map(repr, default)) if isinstance(default, tuple) else str(default)
 
 
 def plain_switches(words: Iterable[str], groups: Iterable[type]) -> list[str]:
-    """Return a command line in which `--x=false` is `--no-x`, for argparse knows no other form.
+    """Return a command line with `--no-x` for `--x=false`, which argparse does not know.
 
     Raises:
         ConfigError: the value of a switch is neither true nor false.
@@ -62,7 +77,7 @@ def plain_switches(words: Iterable[str], groups: Iterable[type]) -> list[str]:
         flag: entry
         for group in groups
         for entry in entries(group)
-        if entry.kind is bool
+        if entry.is_switch
         for flag in entry.flags
     }
 
@@ -70,7 +85,7 @@ def plain_switches(words: Iterable[str], groups: Iterable[type]) -> list[str]:
         flag, given, text = word.partition("=")
         if not given or flag not in switches:
             return word
-        return flag if switches[flag].read(text, flag) else f"--no-{flag.removeprefix('--')}"
+        return flag if switches[flag].decode(text, flag) else f"--no-{flag.removeprefix('--')}"
 
     return [plain(word) for word in words]
 
@@ -151,7 +166,7 @@ def resolve(
 
 
 def _sources(
-    entry: Entry,
+    entry: SettingEntry,
     arguments: argparse.Namespace,
     environ: Mapping[str, str],
     table: Mapping[str, Any],
@@ -160,17 +175,15 @@ def _sources(
     """Yield the values that are given, strongest first."""
     flag = getattr(arguments, entry.dest, None)
     if isinstance(flag, list):
-        yield tuple(item for text in flag for item in entry.read(text, entry.flags[0]))
-    elif isinstance(flag, str):
-        yield entry.read(flag, entry.flags[0])
+        yield tuple(item for text in flag for item in entry.decode(text, entry.flag))
     elif flag is not None:
-        yield flag
+        yield entry.decode(flag, entry.flag)
     for name in entry.declaration.env:
         if name in environ:
-            yield entry.read(environ[name], name)
+            yield entry.decode(environ[name], name)
             break
     if entry.name in table:
-        yield entry.accept(table[entry.name], f"{where}.{entry.name}")
+        yield entry.decode(table[entry.name], f"{where}.{entry.name}")
 
 
 def check_keys(table: Mapping[str, Any], allowed: Iterable[str], where: str) -> None:

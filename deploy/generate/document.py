@@ -13,7 +13,7 @@ from typing import Any, Final
 from deploy import ROOT
 from deploy.generate import dialect_page
 from deploy.run import process
-from shared.declaration import Entry, entries
+from shared.declaration import SettingEntry, entries
 from shared.fleet import load_fleet
 from shared.kind import DEFAULT, KINDS
 from shared.settings import (
@@ -72,10 +72,10 @@ def _sample_lines(group: type) -> Iterator[str]:
         yield ""
 
 
-def _sentence(entry: Entry) -> str:
+def _sentence(entry: SettingEntry) -> str:
     unit = f" [{entry.declaration.unit}]" if entry.declaration.unit else ""
-    bounds = f" ({entry.bounds})" if entry.bounds else ""
-    return entry.declaration.help + unit + bounds
+    limits = f" ({entry.limits})" if entry.limits else ""
+    return entry.declaration.help + unit + limits
 
 
 def _toml(value: Any) -> str:
@@ -140,8 +140,7 @@ def _table(group: type) -> Iterator[str]:
     for entry in entries(group):
         flags = ", ".join(f"`{flag}`" for flag in entry.flags)
         names = ", ".join(f"`{name}`" for name in entry.declaration.env)
-        choices = [*filter(None, entry.declaration.choices)]
-        meaning = _sentence(entry) + (f" One of {', '.join(choices)}." if choices else "")
+        meaning = _sentence(entry) + (f" {entry.expects.capitalize()}." if entry.choices else "")
         cells = (f"`{entry.name}`", flags, names, f"`{_toml(entry.default)}`", meaning)
         yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 

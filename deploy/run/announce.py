@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Final
 
 from deploy.run.parent_watch import ParentWatch
+from shared.address import is_socket
 from shared.config import resolve
 from shared.fleet import load_fleet
 from shared.kind import DEFAULT, KINDS, Trial
 from shared.settings import GatewaySettings
-from shared.settings.value import is_socket
 
 _PAUSE_S: Final = 0.2
 _TIMEOUT_S: Final = 2.0

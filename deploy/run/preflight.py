@@ -1,7 +1,8 @@
-"""What can be known to fail before anything is started.
+"""Checks the address of the gateway before anything is started.
 
-Answers in one line what would otherwise end as a process that starts and dies. Runs on the
-system's own Python as well, before the environment exists.
+A taken port is reported in one line instead of by a process that starts and dies. Imports the
+standard library alone: `make run` starts it with the system's Python, before the environment
+exists.
 """
 
 from __future__ import annotations
@@ -12,15 +13,20 @@ import os
 import socket
 import sys
 import tempfile
+import tomllib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from shared import rundir
-from shared.config import resolve
-from shared.declaration import ConfigError
-from shared.fleet import load_fleet
+from shared.address import is_socket
 from shared.lifecycle import EXIT_PERMANENT, PermanentError
-from shared.settings import GatewaySettings
-from shared.settings.value import is_socket
+
+# Default and environment names as shared/settings/gateway.py declares them; a test compares.
+ADDRESS: Final[Mapping[str, tuple[object, tuple[str, ...]]]] = {
+    "host": ("127.0.0.1", ("MLXCEL_HOST", "LLAMA_ARG_HOST")),
+    "port": (8080, ("MLXCEL_PORT", "LLAMA_ARG_PORT")),
+}
 
 
 def check_port(host: str, port: int) -> None:
@@ -38,7 +44,7 @@ def check_port(host: str, port: int) -> None:
 
 
 def find_port(host: str) -> int:
-    """Return a port on which nothing listens; beside a socket it names the run directory alone.
+    """Return a free port; with a socket as host, it only names the run directory.
 
     Raises:
         PermanentError: the gateway can't listen at that address at all.
@@ -50,27 +56,27 @@ def find_port(host: str) -> int:
 
 
 def _check_socket(path: Path) -> None:
-    """Refuse a path at which somebody listens, or nobody can; a socket left behind is replaced."""
+    """Refuse a path that is in use or can't be used; a stale socket is fine, it gets replaced."""
     if path.exists() and not path.is_socket():
-        raise PermanentError(f"{path} exists and is no socket; choose another --host")
+        raise PermanentError(f"{path} exists and is not a socket; choose another --host")
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(str(path))
         except (FileNotFoundError, ConnectionRefusedError):
             if path.parent.is_dir():
                 return
-            raise PermanentError(f"there is no folder {path.parent} for the socket") from None
+            raise PermanentError(f"{path}: the folder does not exist") from None
         except OSError as failure:
             raise PermanentError(f"can't listen on {path}: {failure}") from None
-    raise PermanentError(f"somebody listens on {path} already; choose another --host")
+    raise PermanentError(f"another process listens on {path}; choose another --host")
 
 
 def _bind(host: str, port: int) -> int:
-    """Listen for a moment, as the gateway will; return the port."""
+    """Bind as the gateway will, and return the port."""
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind) as probe:
-            # Connections that are still closing are no obstacle.
+            # Connections in TIME_WAIT don't count.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
             return int(probe.getsockname()[1])
@@ -87,8 +93,8 @@ def _explain(failure: OSError, host: str, port: int) -> str:
 
 
 def say_running(port: int) -> str:
-    """Return the line for a server that is there already."""
-    return f"mlxcel-server already runs on port {port}; stop it, or choose another port"
+    """Return the message for a server that already runs."""
+    return f"mlxcel-server already runs on port {port}; stop it or choose another port"
 
 
 def is_ours(port: int) -> bool:
@@ -105,16 +111,39 @@ def _is_held(path: Path) -> bool:
     return False
 
 
+def read_address(path: Path, environ: Mapping[str, str]) -> tuple[str, int]:
+    """Return host and port from the environment or a fleet file, using the standard library alone.
+
+    A taken port has to be reported before a long installation, and shared.settings needs msgspec,
+    which that installs. Errors in other settings are reported by the processes that read them.
+
+    Raises:
+        PermanentError: the file can't be read, or the port is not a number.
+    """
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as failure:
+        raise PermanentError(f"{path}: {failure}") from None
+
+    def find(name: str) -> str:
+        default, names = ADDRESS[name]
+        given = (environ[name] for name in names if name in environ)
+        return str(next(given, table.get("gateway", {}).get(name, default)))
+
+    try:
+        return find("host"), int(find("port"))
+    except ValueError:
+        raise PermanentError(f"port {find('port')!r} is not a whole number") from None
+
+
 def main() -> None:
     """Check the port of a fleet file."""
     parser = argparse.ArgumentParser(prog="deploy.run.preflight", description=__doc__)
     parser.add_argument("--config", type=Path, required=True, help="fleet file")
     options = parser.parse_args()
     try:
-        table = load_fleet(options.config).gateway
-        gateway = resolve(GatewaySettings, options, os.environ, table, "gateway")
-        check_port(gateway.host, gateway.port)
-    except (ConfigError, PermanentError) as failure:
+        check_port(*read_address(options.config, os.environ))
+    except PermanentError as failure:
         print(f"error: {failure}", file=sys.stderr)
         sys.exit(EXIT_PERMANENT)
 

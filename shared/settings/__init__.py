@@ -1,4 +1,4 @@
-"""Every setting of every process: the one place where names, defaults and help are written.
+"""Every setting of every process: names, types, bounds, defaults and help.
 
 `shared/config.py` finds their values; `--help`, docs/configuration.md and the comments of the
 sample fleet file are printed from here. Names and defaults are those of the REST reference where

@@ -3,66 +3,86 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from shared.declaration import setting
-from shared.settings import process
+from msgspec import Meta
+
+from shared.declaration import Setting
+from shared.settings.process import LogLevel, Offline
+from shared.settings.value import Count, Timeout
 
 
 @dataclass(frozen=True)
 class AudioSettings:
-    """Audio worker: its models, and what it takes of recordings."""
+    """Audio worker."""
 
-    model: str = setting(
-        "",
-        "Folder of a Whisper or Kokoro model, or owner/name on the Hugging Face hub.",
-        flags=("--audio-model",),
-        env=("LLAMA_ARG_AUDIO_MODEL", "MLXCEL_AUDIO_MODEL"),
-    )
-    speech_model: str = setting(
-        "",
-        "A Kokoro model beside a Whisper model: one worker then listens and speaks.",
-        flags=("--speech-model",),
-        env=("MLXCEL_SPEECH_MODEL",),
-    )
-    alias: tuple[str, ...] = setting(
-        (),
-        "Names the model also answers to; the first is the one shown.",
-        flags=("--audio-alias",),
-        env=("MLXCEL_AUDIO_ALIAS",),
-    )
-    queue_depth: int = setting(
-        8,
-        "Recordings that may be at the worker, and as many texts; one more is answered 503. 0: 1.",
-        flags=("--audio-queue-depth",),
-        env=("MLXCEL_AUDIO_QUEUE_DEPTH",),
-        unit="requests",
-    )
-    request_timeout_s: int = setting(
-        120,
-        "Longest time one request may take, or a stream until its next piece; 0: the default.",
-        flags=("--audio-request-timeout-secs",),
-        env=("MLXCEL_AUDIO_REQUEST_TIMEOUT_SECS",),
-        unit="s",
-    )
-    max_duration_s: int = setting(
-        600,
-        "Longest recording; a longer one is refused.",
-        flags=("--audio-max-duration-secs",),
-        env=("MLXCEL_AUDIO_MAX_DURATION_SECS",),
-        unit="s",
-    )
-    batch_size: int = setting(
-        0,
-        "Windows of half a minute that are decoded together; 0: what keeps the device busy.",
-        flags=("--audio-batch-size",),
-        env=("MLXCEL_AUDIO_BATCH_SIZE",),
-        unit="windows",
-    )
-    offline: bool = process.offline()
-    revision: str = setting(
-        "",
-        "Branch, tag or commit of `model` on the hub.",
-        flags=("--audio-revision",),
-        env=("MLXCEL_AUDIO_REVISION",),
-    )
-    log_level: str = process.log_level()
+    model: Annotated[
+        str,
+        Setting(
+            "--audio-model LLAMA_ARG_AUDIO_MODEL MLXCEL_AUDIO_MODEL",
+            "Whisper or Kokoro model: a folder, or owner/name on the Hugging Face hub.",
+            metavar="MODEL",
+        ),
+    ] = ""
+    speech_model: Annotated[
+        str,
+        Setting(
+            "--speech-model MLXCEL_SPEECH_MODEL",
+            "Kokoro model served by the same worker as a Whisper model.",
+            metavar="MODEL",
+        ),
+    ] = ""
+    alias: Annotated[
+        tuple[str, ...],
+        Setting(
+            "--audio-alias MLXCEL_AUDIO_ALIAS",
+            "Names the audio model also answers to; the first one is shown.",
+            metavar="NAME",
+        ),
+    ] = ()
+    queue_depth: Annotated[
+        int,
+        Meta(ge=1),
+        Setting(
+            "--audio-queue-depth MLXCEL_AUDIO_QUEUE_DEPTH",
+            "Requests in the worker, waiting and running, per model; further ones get a 503.",
+            unit="requests",
+            means={"0": 1},
+        ),
+    ] = 8
+    request_timeout_s: Annotated[
+        Timeout,
+        Setting(
+            "--audio-request-timeout-secs MLXCEL_AUDIO_REQUEST_TIMEOUT_SECS",
+            "Time limit of a request; in a stream, of each piece.",
+            unit="s",
+            means={"0": 120},
+        ),
+    ] = 120
+    max_duration_s: Annotated[
+        int,
+        Meta(ge=1),
+        Setting(
+            "--audio-max-duration-secs MLXCEL_AUDIO_MAX_DURATION_SECS",
+            "Longest recording accepted.",
+            unit="s",
+        ),
+    ] = 600
+    batch_size: Annotated[
+        Count,
+        Setting(
+            "--audio-batch-size MLXCEL_AUDIO_BATCH_SIZE",
+            "Windows of 30 seconds decoded together. 0: chosen for the device.",
+            unit="windows",
+        ),
+    ] = 0
+    offline: Offline = False
+    revision: Annotated[
+        str,
+        Setting(
+            "--audio-revision MLXCEL_AUDIO_REVISION",
+            "Branch, tag or commit of the audio model on the hub.",
+            metavar="REVISION",
+        ),
+    ] = ""
+    log_level: LogLevel = "info"

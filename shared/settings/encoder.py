@@ -1,145 +1,163 @@
-"""Settings of the workers that read texts and write none: embeddings and reranking.
+"""Settings of the workers that read text and generate none: embeddings and reranking.
 
-Flags that the REST reference has for both kinds at once are declared for both.
+A flag that the REST reference has for both kinds is one alias here, used by both groups.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Final, Literal
 
-from shared.declaration import setting
-from shared.settings import process
+from msgspec import Meta
 
-# llama-server's name for scoring, among ways of pooling.
+from shared.declaration import Setting
+from shared.settings.process import LogLevel, Offline
+from shared.settings.value import Count, Timeout
+
+# llama-server's --pooling value that makes the model a reranker.
 RANK: Final = "rank"
 
-
-def _queue_depth() -> Any:
-    return setting(
-        64,
-        "Requests that may be at the worker; one more is answered 503.",
-        flags=("--embedding-queue-depth",),
-        env=("MLXCEL_EMBEDDING_QUEUE_DEPTH",),
+_QueueDepth = Annotated[
+    int,
+    Meta(ge=1),
+    Setting(
+        "--embedding-queue-depth MLXCEL_EMBEDDING_QUEUE_DEPTH",
+        "Requests in the worker, waiting and running; further ones get a 503.",
         unit="requests",
-    )
-
-
-def _request_timeout_s() -> Any:
-    return setting(
-        120,
-        "Longest time one request may take; 0: the default.",
-        flags=("--embedding-request-timeout-secs",),
-        env=("MLXCEL_EMBEDDING_REQUEST_TIMEOUT_SECS",),
+        means={"0": 1},
+    ),
+]
+_RequestTimeout = Annotated[
+    Timeout,
+    Setting(
+        "--embedding-request-timeout-secs MLXCEL_EMBEDDING_REQUEST_TIMEOUT_SECS",
+        "Time limit of a request.",
         unit="s",
-    )
-
-
-def _batch_tokens() -> Any:
-    return setting(
-        0,
-        "Tokens of one micro-batch, padding included; a longer text runs alone. 0: what keeps the "
-        "device busy.",
-        flags=("--embedding-batch-tokens",),
-        env=("MLXCEL_EMBEDDING_BATCH_TOKENS",),
+        means={"0": 120},
+    ),
+]
+_BatchTokens = Annotated[
+    Count,
+    Setting(
+        "--embedding-batch-tokens MLXCEL_EMBEDDING_BATCH_TOKENS",
+        "Tokens of one micro-batch, padding included; a longer text runs alone. 0: chosen for the "
+        "device.",
         unit="tokens",
-    )
-
-
-def _max_length() -> Any:
-    return setting(
-        0,
-        "Longest text; what is beyond is cut off. 0: what the model takes, at most 8192.",
-        flags=("--embedding-max-length",),
-        env=("MLXCEL_EMBEDDING_MAX_LENGTH",),
+    ),
+]
+_MaxLength = Annotated[
+    Count,
+    Setting(
+        "--embedding-max-length MLXCEL_EMBEDDING_MAX_LENGTH",
+        "Longest text; the rest is cut off. 0: the model's limit, at most 8192.",
         unit="tokens",
-    )
+    ),
+]
 
 
 @dataclass(frozen=True)
 class EmbedSettings:
-    """Embedding worker: the model, its batches and what it makes of a text."""
+    """Embedding worker."""
 
-    model: str = setting(
-        "",
-        "Folder of an embedding model, or owner/name on the Hugging Face hub.",
-        flags=("--embedding-model",),
-        env=("LLAMA_ARG_EMBEDDING_MODEL", "MLXCEL_EMBEDDING_MODEL"),
-    )
-    alias: tuple[str, ...] = setting(
-        (),
-        "Names the model also answers to; the first is the one shown.",
-        flags=("--embedding-alias",),
-        env=("MLXCEL_EMBEDDING_ALIAS",),
-    )
-    pooling: str = setting(
-        "",
-        "How the vectors of a text's tokens become one; empty: what the model was trained with. "
-        "rank: the model of -m is a reranker.",
-        flags=("--pooling",),
-        env=("LLAMA_ARG_POOLING", "MLXCEL_EMBEDDING_POOLING"),
-        choices=("", "mean", "cls", "last", "max", RANK),
-    )
-    embd_normalize: int = setting(
-        -2,
-        "Normalisation of vectors: -1 none, 0 largest component to 32760, 1 taxicab, 2 Euclidean, "
-        "more: that p-norm. -2: what the model was trained with.",
-        flags=("--embd-normalize",),
-        env=("MLXCEL_EMBD_NORMALIZE",),
-    )
-    batch_size: int = setting(
-        32,
-        "Texts of one micro-batch.",
-        flags=("--embedding-batch-size",),
-        env=("MLXCEL_EMBEDDING_BATCH_SIZE",),
-        unit="texts",
-    )
-    batch_tokens: int = _batch_tokens()
-    max_length: int = _max_length()
-    queue_depth: int = _queue_depth()
-    request_timeout_s: int = _request_timeout_s()
-    offline: bool = process.offline()
-    revision: str = setting(
-        "",
-        "Branch, tag or commit of a hub model.",
-        flags=("--embedding-revision",),
-        env=("MLXCEL_EMBEDDING_REVISION",),
-    )
-    log_level: str = process.log_level()
+    model: Annotated[
+        str,
+        Setting(
+            "--embedding-model LLAMA_ARG_EMBEDDING_MODEL MLXCEL_EMBEDDING_MODEL",
+            "Embedding model: a folder, or owner/name on the Hugging Face hub.",
+            metavar="MODEL",
+        ),
+    ] = ""
+    alias: Annotated[
+        tuple[str, ...],
+        Setting(
+            "--embedding-alias MLXCEL_EMBEDDING_ALIAS",
+            "Names the embedding model also answers to; the first one is shown.",
+            metavar="NAME",
+        ),
+    ] = ()
+    pooling: Annotated[
+        Literal["", "mean", "cls", "last", "max", "rank"],
+        Setting(
+            "--pooling LLAMA_ARG_POOLING MLXCEL_EMBEDDING_POOLING",
+            "How token vectors become one vector; empty: the model's own way. rank: serve the "
+            "model of -m as a reranker.",
+        ),
+    ] = ""
+    embd_normalize: Annotated[
+        int,
+        Meta(ge=-2, le=2**31 - 1),
+        Setting(
+            "--embd-normalize MLXCEL_EMBD_NORMALIZE",
+            "Normalisation of vectors: -2 the model's own, -1 none, 0 largest component to 32760, "
+            "1 taxicab, 2 Euclidean, more: that p-norm.",
+        ),
+    ] = -2
+    batch_size: Annotated[
+        int,
+        Meta(ge=1),
+        Setting(
+            "--embedding-batch-size MLXCEL_EMBEDDING_BATCH_SIZE",
+            "Texts of one micro-batch.",
+            unit="texts",
+        ),
+    ] = 32
+    batch_tokens: _BatchTokens = 0
+    max_length: _MaxLength = 0
+    queue_depth: _QueueDepth = 64
+    request_timeout_s: _RequestTimeout = 120
+    offline: Offline = False
+    revision: Annotated[
+        str,
+        Setting(
+            "--embedding-revision MLXCEL_EMBEDDING_REVISION",
+            "Branch, tag or commit of the embedding model on the hub.",
+            metavar="REVISION",
+        ),
+    ] = ""
+    log_level: LogLevel = "info"
 
 
 @dataclass(frozen=True)
 class RerankSettings:
-    """Reranking worker: the model and its batches."""
+    """Reranking worker."""
 
-    model: str = setting(
-        "",
-        "Folder of a reranker, or owner/name on the Hugging Face hub.",
-        flags=("--reranker-model",),
-        env=("LLAMA_ARG_RERANKER_MODEL", "MLXCEL_RERANKER_MODEL"),
-    )
-    alias: tuple[str, ...] = setting(
-        (),
-        "Names the model also answers to; the first is the one shown.",
-        flags=("--reranker-alias",),
-        env=("MLXCEL_RERANKER_ALIAS",),
-    )
-    batch_size: int = setting(
-        0,
-        "Pairs of query and document of one micro-batch; 0: 8.",
-        flags=("--rerank-batch-size",),
-        env=("MLXCEL_RERANK_BATCH_SIZE",),
-        unit="pairs",
-    )
-    batch_tokens: int = _batch_tokens()
-    max_length: int = _max_length()
-    queue_depth: int = _queue_depth()
-    request_timeout_s: int = _request_timeout_s()
-    offline: bool = process.offline()
-    revision: str = setting(
-        "",
-        "Branch, tag or commit of a hub model.",
-        flags=("--reranker-revision",),
-        env=("MLXCEL_RERANKER_REVISION",),
-    )
-    log_level: str = process.log_level()
+    model: Annotated[
+        str,
+        Setting(
+            "--reranker-model LLAMA_ARG_RERANKER_MODEL MLXCEL_RERANKER_MODEL",
+            "Reranker: a folder, or owner/name on the Hugging Face hub.",
+            metavar="MODEL",
+        ),
+    ] = ""
+    alias: Annotated[
+        tuple[str, ...],
+        Setting(
+            "--reranker-alias MLXCEL_RERANKER_ALIAS",
+            "Names the reranker also answers to; the first one is shown.",
+            metavar="NAME",
+        ),
+    ] = ()
+    batch_size: Annotated[
+        int,
+        Meta(ge=1),
+        Setting(
+            "--rerank-batch-size MLXCEL_RERANK_BATCH_SIZE",
+            "Pairs of query and document in one micro-batch.",
+            unit="pairs",
+            means={"0": 8},
+        ),
+    ] = 8
+    batch_tokens: _BatchTokens = 0
+    max_length: _MaxLength = 0
+    queue_depth: _QueueDepth = 64
+    request_timeout_s: _RequestTimeout = 120
+    offline: Offline = False
+    revision: Annotated[
+        str,
+        Setting(
+            "--reranker-revision MLXCEL_RERANKER_REVISION",
+            "Branch, tag or commit of the reranker on the hub.",
+            metavar="REVISION",
+        ),
+    ] = ""
+    log_level: LogLevel = "info"

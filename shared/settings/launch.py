@@ -1,27 +1,29 @@
-"""Settings of the command `mlxcel-server` itself: which workers a given model makes."""
+"""Settings of the command `mlxcel-server` itself. Pure data."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from shared.declaration import setting
+from shared.declaration import Setting
 
 
 @dataclass(frozen=True)
 class LaunchSettings:
-    """Launcher: what -m is served as."""
+    """Launcher."""
 
-    embeddings: bool = setting(
-        False,
-        "Serve the model of -m as an embedding model, and no text. Models that can't be anything "
-        "else need no flag.",
-        flags=("--embeddings", "--embedding"),
-        env=("LLAMA_ARG_EMBEDDINGS",),
-    )
-    reranking: bool = setting(
-        False,
-        "Serve the model of -m as a reranker, and no text. Models that can't be anything else "
-        "need no flag.",
-        flags=("--reranking", "--rerank"),
-        env=("LLAMA_ARG_RERANKING",),
-    )
+    embeddings: Annotated[
+        bool,
+        Setting(
+            "--embeddings --embedding LLAMA_ARG_EMBEDDINGS",
+            "Serve the model of -m as an embedding model. Not needed for models that can be "
+            "nothing else.",
+        ),
+    ] = False
+    reranking: Annotated[
+        bool,
+        Setting(
+            "--reranking --rerank LLAMA_ARG_RERANKING",
+            "Serve the model of -m as a reranker. Not needed for models that can be nothing else.",
+        ),
+    ] = False

@@ -1,31 +1,16 @@
-"""Settings that processes of several kinds have, by one flag for all. Pure data.
-
-Functions, as a field belongs to the class it was made for.
-"""
+"""Settings that several kinds of processes share, each with one flag for all. Pure data."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Literal
 
-from shared.declaration import setting
+from shared.declaration import Setting
 
-
-def offline() -> Any:
-    """Whether weights may be fetched."""
-    return setting(
-        False,
-        "Never ask the Hugging Face hub; use what is on disk.",
-        flags=("--offline",),
-        env=("LLAMA_ARG_OFFLINE",),
-    )
-
-
-def log_level() -> Any:
-    """How much to log."""
-    return setting(
-        "info",
-        "How much to log.",
-        flags=("--log-level",),
-        env=("MLXCEL_LOG_LEVEL",),
-        choices=("debug", "info", "warning", "error"),
-    )
+Offline = Annotated[
+    bool,
+    Setting("--offline LLAMA_ARG_OFFLINE", "Use models on disk only; never ask the hub."),
+]
+LogLevel = Annotated[
+    Literal["debug", "info", "warning", "error"],
+    Setting("--log-level MLXCEL_LOG_LEVEL", "Lowest level of the log lines that are written."),
+]

@@ -1,158 +1,125 @@
-"""Defaults of sampling and stopping: what a request gets that says nothing. Pure data."""
+"""Sampling and stop settings of requests that name none. Pure data."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from shared.declaration import setting
-from shared.settings.value import parse_whole
+from msgspec import Meta
+
+from shared.declaration import Setting
+from shared.settings.value import Count, Fraction, Texts
 
 
 @dataclass(frozen=True)
 class SamplingSettings:
-    """Defaults of sampling and stopping."""
+    """Sampling defaults."""
 
-    temperature: float = setting(
-        0.8,
-        "Sampling temperature when a request names none; 0 is greedy.",
-        flags=("--temp", "--temperature"),
-        env=("MLXCEL_TEMPERATURE",),
-        least=0,
-    )
-    top_k: int = setting(
-        40,
-        "Default top-k; 0 is off.",
-        flags=("--top-k",),
-        env=("LLAMA_ARG_TOP_K",),
-        least=-1,
-    )
-    top_p: float = setting(
-        0.95,
-        "Default top-p; 1 is off.",
-        flags=("--top-p",),
-        env=("MLXCEL_TOP_P",),
-        least=0,
-        most=1,
-    )
-    min_p: float = setting(
-        0.05,
-        "Default min-p; 0 is off.",
-        flags=("--min-p",),
-        env=("MLXCEL_MIN_P",),
-        least=0,
-        most=1,
-    )
-    typical_p: float = setting(
-        1.0,
-        "Default typical-p; 1 is off.",
-        flags=("--typical", "--typical-p"),
-        env=("MLXCEL_TYPICAL_P",),
-        least=0,
-        most=1,
-    )
-    top_n_sigma: float = setting(
-        -1.0,
-        "Default top-n-sigma; 0 or less is off.",
-        flags=("--top-nsigma",),
-        env=("MLXCEL_TOP_N_SIGMA",),
-    )
-    xtc_probability: float = setting(
-        0.0,
-        "Default chance of XTC per token; 0 is off.",
-        flags=("--xtc-probability",),
-        env=("MLXCEL_XTC_PROBABILITY",),
-        least=0,
-        most=1,
-    )
-    xtc_threshold: float = setting(
-        0.1,
-        "Default probability above which XTC removes tokens.",
-        flags=("--xtc-threshold",),
-        env=("MLXCEL_XTC_THRESHOLD",),
-        least=0,
-        most=1,
-    )
-    repeat_penalty: float = setting(
-        1.0,
-        "Default repetition penalty; 1 is off.",
-        flags=("--repeat-penalty",),
-        env=("MLXCEL_REPEAT_PENALTY",),
-        least=0.01,
-    )
-    repeat_last_n: int = setting(
-        64,
-        "Default window of the penalties; 0 turns them off.",
-        flags=("--repeat-last-n",),
-        env=("MLXCEL_REPEAT_LAST_N",),
-        unit="tokens",
-        least=0,
-    )
-    frequency_penalty: float = setting(
-        0.0,
-        "Default frequency penalty.",
-        flags=("--frequency-penalty",),
-        env=("MLXCEL_FREQUENCY_PENALTY",),
-    )
-    presence_penalty: float = setting(
-        0.0,
-        "Default presence penalty.",
-        flags=("--presence-penalty",),
-        env=("MLXCEL_PRESENCE_PENALTY",),
-    )
-    dry_multiplier: float = setting(
-        0.0,
-        "Default DRY multiplier; 0 is off.",
-        flags=("--dry-multiplier",),
-        env=("MLXCEL_DRY_MULTIPLIER",),
-        least=0,
-    )
-    dry_base: float = setting(
-        1.75,
-        "Default DRY base.",
-        flags=("--dry-base",),
-        env=("MLXCEL_DRY_BASE",),
-        least=0,
-    )
-    dry_allowed_length: int = setting(
-        2,
-        "Longest repetition DRY does not punish, plus one.",
-        flags=("--dry-allowed-length",),
-        env=("MLXCEL_DRY_ALLOWED_LENGTH",),
-        unit="tokens",
-        least=0,
-    )
-    dry_penalty_last_n: int = setting(
-        64,
-        "Default window of DRY; 0 turns it off.",
-        flags=("--dry-penalty-last-n",),
-        env=("MLXCEL_DRY_PENALTY_LAST_N",),
-        unit="tokens",
-        least=-1,
-    )
-    dry_sequence_breakers: tuple[str, ...] = setting(
-        ("\n", ":", '"', "*"),
-        "Text at which DRY stops looking back; may be given again.",
-        flags=("--dry-sequence-breaker", "--dry-sequence-breakers"),
-        env=("MLXCEL_DRY_SEQUENCE_BREAKER",),
-        parse=parse_whole,
-    )
-    ignore_eos: bool = setting(
-        False,
-        "Go on past the model's own end, in every answer.",
-        flags=("--ignore-eos",),
-        env=("MLXCEL_IGNORE_EOS",),
-    )
-    reverse_prompt: tuple[str, ...] = setting(
-        (),
-        "Text at which an answer ends when a request names no stop of its own; may be given again.",
-        flags=("-r", "--reverse-prompt"),
-        env=("MLXCEL_REVERSE_PROMPT",),
-        parse=parse_whole,
-    )
-    loop_detection: str = setting(
-        "",
-        "End an answer whose tail is one pattern over and over: off, on, or min,max,count, the "
-        "pattern's size in tokens and its repetitions; empty: what suits the model's family.",
-        flags=("--loop-detection",),
-        env=("MLXCEL_LOOP_DETECTION",),
-    )
+    temperature: Annotated[
+        float,
+        Meta(ge=0),
+        Setting(
+            "--temp --temperature MLXCEL_TEMPERATURE",
+            "Default temperature; 0 is greedy.",
+        ),
+    ] = 0.8
+    top_k: Annotated[
+        int, Meta(ge=-1), Setting("--top-k LLAMA_ARG_TOP_K", "Default top-k; 0 is off.")
+    ] = 40
+    top_p: Annotated[Fraction, Setting("--top-p MLXCEL_TOP_P", "Default top-p; 1 is off.")] = 0.95
+    min_p: Annotated[Fraction, Setting("--min-p MLXCEL_MIN_P", "Default min-p; 0 is off.")] = 0.05
+    typical_p: Annotated[
+        Fraction, Setting("--typical --typical-p MLXCEL_TYPICAL_P", "Default typical-p; 1 is off.")
+    ] = 1.0
+    top_n_sigma: Annotated[
+        float, Setting("--top-nsigma MLXCEL_TOP_N_SIGMA", "Default top-n-sigma; 0 or less is off.")
+    ] = -1.0
+    xtc_probability: Annotated[
+        Fraction,
+        Setting(
+            "--xtc-probability MLXCEL_XTC_PROBABILITY",
+            "Default probability of XTC per token; 0 is off.",
+        ),
+    ] = 0.0
+    xtc_threshold: Annotated[
+        Fraction,
+        Setting(
+            "--xtc-threshold MLXCEL_XTC_THRESHOLD",
+            "Default probability above which XTC removes tokens.",
+        ),
+    ] = 0.1
+    repeat_penalty: Annotated[
+        float,
+        Meta(ge=0.01),
+        Setting("--repeat-penalty MLXCEL_REPEAT_PENALTY", "Default repetition penalty; 1 is off."),
+    ] = 1.0
+    repeat_last_n: Annotated[
+        Count,
+        Setting(
+            "--repeat-last-n MLXCEL_REPEAT_LAST_N",
+            "Default window of the penalties; 0 is off.",
+            unit="tokens",
+        ),
+    ] = 64
+    frequency_penalty: Annotated[
+        float, Setting("--frequency-penalty MLXCEL_FREQUENCY_PENALTY", "Default frequency penalty.")
+    ] = 0.0
+    presence_penalty: Annotated[
+        float, Setting("--presence-penalty MLXCEL_PRESENCE_PENALTY", "Default presence penalty.")
+    ] = 0.0
+    dry_multiplier: Annotated[
+        float,
+        Meta(ge=0),
+        Setting("--dry-multiplier MLXCEL_DRY_MULTIPLIER", "Default DRY multiplier; 0 is off."),
+    ] = 0.0
+    dry_base: Annotated[
+        float, Meta(ge=0), Setting("--dry-base MLXCEL_DRY_BASE", "Default DRY base.")
+    ] = 1.75
+    dry_allowed_length: Annotated[
+        Count,
+        Setting(
+            "--dry-allowed-length MLXCEL_DRY_ALLOWED_LENGTH",
+            "Default length from which DRY penalises a repetition.",
+            unit="tokens",
+        ),
+    ] = 2
+    dry_penalty_last_n: Annotated[
+        int,
+        Meta(ge=-1),
+        Setting(
+            "--dry-penalty-last-n MLXCEL_DRY_PENALTY_LAST_N",
+            "Default window of DRY; 0 is off, -1 the whole context.",
+            unit="tokens",
+        ),
+    ] = 64
+    dry_sequence_breakers: Annotated[
+        Texts,
+        Setting(
+            "--dry-sequence-breaker --dry-sequence-breakers MLXCEL_DRY_SEQUENCE_BREAKER",
+            "Text at which DRY stops looking back; may be repeated.",
+            metavar="TEXT",
+        ),
+    ] = ("\n", ":", '"', "*")
+    ignore_eos: Annotated[
+        bool,
+        Setting(
+            "--ignore-eos MLXCEL_IGNORE_EOS", "Continue past the end-of-text token in every answer."
+        ),
+    ] = False
+    reverse_prompt: Annotated[
+        Texts,
+        Setting(
+            "-r --reverse-prompt MLXCEL_REVERSE_PROMPT",
+            "Stop text of requests that name none; may be repeated.",
+            metavar="TEXT",
+        ),
+    ] = ()
+    loop_detection: Annotated[
+        str,
+        Setting(
+            "--loop-detection MLXCEL_LOOP_DETECTION",
+            "End an answer that repeats itself: off, on, or MIN,MAX,COUNT: a pattern of MIN to "
+            "MAX tokens repeated COUNT times. Empty: the default of the model family.",
+            metavar="RULE",
+        ),
+    ] = ""

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from shared.declaration import setting
+from msgspec import Meta
+
+from shared.declaration import Setting
 
 
 @dataclass(frozen=True)
 class SupervisorSettings:
-    """Supervisor: when a process counts as hung."""
+    """Supervisor."""
 
-    step_timeout_s: int = setting(
-        120,
-        "Longest time one engine step may take before the worker is killed and restarted.",
-        flags=("--step-timeout",),
-        env=("MLXCEL_STEP_TIMEOUT",),
-        unit="s",
-        least=1,
-    )
+    step_timeout_s: Annotated[
+        int,
+        Meta(ge=1),
+        Setting(
+            "--step-timeout MLXCEL_STEP_TIMEOUT",
+            "Restart a worker whose engine step takes longer.",
+            unit="s",
+        ),
+    ] = 120

@@ -1,79 +1,95 @@
-"""Chat templates and thoughts: what a conversation becomes. Pure data."""
+"""Chat templates and reasoning. Pure data."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
-from shared.declaration import setting
+from msgspec import Meta
+
+from shared.declaration import Setting
 
 
 @dataclass(frozen=True)
 class TemplateSettings:
-    """Chat templates and thoughts."""
+    """Chat templates and reasoning."""
 
-    reasoning_format: str = setting(
-        "auto",
-        "Where thoughts go: none leaves them in the answer, deepseek and auto put them in "
-        "reasoning_content, deepseek-legacy does both.",
-        flags=("--reasoning-format",),
-        env=("LLAMA_ARG_THINK",),
-        choices=("none", "deepseek", "deepseek-legacy", "auto"),
-    )
-    reasoning_budget: int = setting(
-        -1,
-        "Tokens a model may think when a request sets no budget; -1: without limit.",
-        flags=("--reasoning-budget",),
-        env=("LLAMA_ARG_THINK_BUDGET", "LLAMA_ARG_REASONING_BUDGET"),
-        unit="tokens",
-        least=-1,
-    )
-    reasoning_budget_message: str = setting(
-        "",
-        "Text put before the end of thoughts that a budget cuts off.",
-        flags=("--reasoning-budget-message",),
-        env=("LLAMA_ARG_THINK_BUDGET_MESSAGE",),
-    )
-    reasoning: str = setting(
-        "auto",
-        "Whether templates are told to let the model think: on, off, or as they do by themselves.",
-        flags=("--reasoning",),
-        env=("LLAMA_ARG_REASONING",),
-        choices=("on", "off", "auto"),
-    )
-    reasoning_effort: str = setting(
-        "",
-        "How hard to think when a request does not say, for templates that read it.",
-        flags=("--reasoning-effort",),
-        env=("LLAMA_ARG_REASONING_EFFORT",),
-    )
-    reasoning_preserve: bool = setting(
-        False,
-        "Show templates the thoughts of earlier turns, as preserve_thinking does.",
-        flags=("--reasoning-preserve",),
-        env=("LLAMA_ARG_REASONING_PRESERVE",),
-    )
-    skip_chat_parsing: bool = setting(
-        False,
-        "Leave thoughts and tool calls in the text, as the model wrote them.",
-        flags=("--skip-chat-parsing",),
-        env=("LLAMA_ARG_SKIP_CHAT_PARSING",),
-    )
-    chat_template: str = setting(
-        "",
-        "Jinja text used instead of the model's own chat template.",
-        flags=("--chat-template",),
-        env=("LLAMA_ARG_CHAT_TEMPLATE",),
-    )
-    chat_template_file: str = setting(
-        "",
-        "Jinja file used instead of the model's own chat template.",
-        flags=("--chat-template-file",),
-        env=("LLAMA_ARG_CHAT_TEMPLATE_FILE",),
-        is_path=True,
-    )
-    chat_template_kwargs: str = setting(
-        "",
-        "JSON object of template variables; a request's own win.",
-        flags=("--chat-template-kwargs",),
-        env=("LLAMA_ARG_CHAT_TEMPLATE_KWARGS",),
-    )
+    reasoning_format: Annotated[
+        Literal["none", "deepseek", "deepseek-legacy", "auto"],
+        Setting(
+            "--reasoning-format LLAMA_ARG_THINK",
+            "Where reasoning is put. none: in the answer; deepseek and auto: in "
+            "reasoning_content; deepseek-legacy: in both.",
+        ),
+    ] = "auto"
+    reasoning_budget: Annotated[
+        int,
+        Meta(ge=-1),
+        Setting(
+            "--reasoning-budget LLAMA_ARG_THINK_BUDGET LLAMA_ARG_REASONING_BUDGET",
+            "Reasoning tokens of requests without a budget; -1: no limit.",
+            unit="tokens",
+        ),
+    ] = -1
+    reasoning_budget_message: Annotated[
+        str,
+        Setting(
+            "--reasoning-budget-message LLAMA_ARG_THINK_BUDGET_MESSAGE",
+            "Text inserted where a budget ends the reasoning.",
+            metavar="TEXT",
+        ),
+    ] = ""
+    reasoning: Annotated[
+        Literal["on", "off", "auto"],
+        Setting(
+            "--reasoning LLAMA_ARG_REASONING",
+            "Turn reasoning on or off in the chat template; auto: the template's default.",
+        ),
+    ] = "auto"
+    reasoning_effort: Annotated[
+        str,
+        Setting(
+            "--reasoning-effort LLAMA_ARG_REASONING_EFFORT",
+            "Default reasoning effort, for templates that read it.",
+            metavar="EFFORT",
+        ),
+    ] = ""
+    reasoning_preserve: Annotated[
+        bool,
+        Setting(
+            "--reasoning-preserve LLAMA_ARG_REASONING_PRESERVE",
+            "Pass the reasoning of earlier turns to the template, as preserve_thinking does.",
+        ),
+    ] = False
+    skip_chat_parsing: Annotated[
+        bool,
+        Setting(
+            "--skip-chat-parsing LLAMA_ARG_SKIP_CHAT_PARSING",
+            "Leave reasoning and tool calls in the text, as the model generated them.",
+        ),
+    ] = False
+    chat_template: Annotated[
+        str,
+        Setting(
+            "--chat-template LLAMA_ARG_CHAT_TEMPLATE",
+            "Jinja text that replaces the model's chat template.",
+            metavar="TEXT",
+        ),
+    ] = ""
+    chat_template_file: Annotated[
+        str,
+        Setting(
+            "--chat-template-file LLAMA_ARG_CHAT_TEMPLATE_FILE",
+            "Jinja file that replaces the model's chat template.",
+            metavar="FILE",
+            is_path=True,
+        ),
+    ] = ""
+    chat_template_kwargs: Annotated[
+        str,
+        Setting(
+            "--chat-template-kwargs LLAMA_ARG_CHAT_TEMPLATE_KWARGS",
+            "JSON object of template variables; a request's own take precedence.",
+            metavar="JSON",
+        ),
+    ] = ""

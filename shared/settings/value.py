@@ -1,34 +1,28 @@
-"""How the text of a setting becomes a value where its type alone does not say. Pure."""
+"""Types of settings, with how their text is read: sizes, keys, hosts, origins. Pure."""
 
 from __future__ import annotations
 
 import csv
 import re
-from typing import Final
-from urllib.parse import urlsplit
+from typing import Annotated, Final
+
+from msgspec import Meta
+
+from shared.declaration import Form
+
+# Sequences that decode together by default.
+SLOTS: Final = 4
 
 
 def parse_bytes(text: str) -> int:
     """Return the bytes of "12G", "512M", "4096".
 
     Raises:
-        ValueError: not a positive size.
-    """
-    size = parse_bytes_or_none(text)
-    if size <= 0:
-        raise ValueError(f"{text!r} is not a positive size")
-    return size
-
-
-def parse_bytes_or_none(text: str) -> int:
-    """Return the bytes of a size that may be 0.
-
-    Raises:
         ValueError: not a size.
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", text, re.IGNORECASE)
     if match is None:
-        raise ValueError(f"{text!r} is not a size such as 12G or 512M")
+        raise ValueError(text)
     return int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
 
 
@@ -40,73 +34,41 @@ def parse_keys(text: str) -> tuple[str, ...]:
     """
     keys = tuple(key for row in csv.reader([text]) for key in row if key)
     if not keys:
-        raise ValueError("holds no key")
+        raise ValueError(text)
     return keys
 
 
-def parse_origins(text: str) -> tuple[str, ...]:
-    """Return the web origins of a comma list, each a bare `scheme://host[:port]`.
-
-    Raises:
-        ValueError: one of them has more to it than that, and would match nothing.
-    """
-    origins = tuple(part.strip() for part in text.split(",") if part.strip())
-    for origin in origins:
-        parts = urlsplit(origin)
-        if (
-            not parts.hostname
-            or "@" in parts.netloc
-            or origin != f"{parts.scheme}://{parts.netloc}"
-        ):
-            raise ValueError(f"{origin!r} is not an origin such as https://example.com:8443")
-    return origins
-
-
-# Sequences that decode together when nobody says how many.
-SLOTS: Final = 4
-
-
-def parse_slots(text: str) -> int:
-    """Return a number of slots; -1, which leaves the choice to llama-server, is the default.
-
-    Raises:
-        ValueError: not a whole number.
-    """
-    if re.fullmatch(r"\s*[+-]?\d+\s*", text) is None:
-        raise ValueError(f"{text!r} is not a whole number")
-    return SLOTS if int(text) == -1 else int(text)
-
-
-def is_socket(host: str) -> bool:
-    """Return whether an address to listen on is the path of a Unix socket."""
-    return host.endswith(".sock")
-
-
-def parse_host(text: str) -> str:
-    """Return an address to listen on.
-
-    Raises:
-        ValueError: it is the path of a socket, and a relative one: every process has its own
-            working folder.
-    """
-    if is_socket(text) and not text.startswith("/"):
-        raise ValueError(f"{text!r} is the path of a socket, which has to begin with /")
-    return text
-
-
-def parse_prefix(text: str) -> str:
-    """Return a path prefix, empty for none.
-
-    Raises:
-        ValueError: it does not begin with a slash, or ends with one.
-    """
-    if text and re.fullmatch(r"(/[A-Za-z0-9._~-]+)+", text) is None:
-        raise ValueError(f"{text!r} is not a path such as /llm: it begins with / and ends without")
-    return text
-
-
 def parse_whole(text: str) -> tuple[str, ...]:
-    r"""Return one text as it is, but for `\n` and its like; "none" is no text at all."""
+    r"""Return one text unchanged except for escapes such as `\n`; "none" gives no text."""
     if text == "none":
         return ()
     return (text.encode().decode("unicode_escape") if text.isascii() else text,)
+
+
+Count = Annotated[int, Meta(ge=0)]
+Fraction = Annotated[float, Meta(ge=0, le=1)]
+# The wire carries milliseconds in 32 bits.
+Timeout = Annotated[int, Meta(ge=1, le=4_000_000)]
+Size = Annotated[int, Form("a size such as 12G or 512M", parse_bytes)]
+Texts = Annotated[tuple[str, ...], Form("a text", parse_whole)]
+Keys = Annotated[
+    tuple[Annotated[str, Meta(min_length=1)], ...],
+    Form("a key or a comma list of keys", parse_keys),
+]
+# A socket's path is absolute, as every process has its own working folder.
+Host = Annotated[
+    str,
+    Meta(pattern=r"^/|^(?!.*\.sock\Z)"),
+    Form("an address, or the path of a socket that begins with /"),
+]
+Prefix = Annotated[
+    str,
+    Meta(pattern=r"^(/[A-Za-z0-9._~-]+)*\Z"),
+    Form("a path such as /llm: it begins with / and does not end with it"),
+]
+# More than scheme://host[:port] never equals what a browser sends.
+_ORIGIN: Final = r"^[a-z][a-z0-9+.-]*://([^\s/?#@:\[\]]+|\[[0-9a-fA-F:.]+\])(:\d*)?\Z"
+Origins = Annotated[
+    tuple[Annotated[str, Meta(pattern=_ORIGIN)], ...],
+    Form("an origin such as https://example.com:8443, or a comma list of them"),
+]

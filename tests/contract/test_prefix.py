@@ -37,5 +37,5 @@ async def test_with_keys_only_the_bare_health_paths_are_open(harness: Harness):
 def test_a_prefix_that_could_not_work_is_refused(text):
     (setting,) = (e for e in entries(GatewaySettings) if e.name == "api_prefix")
     with pytest.raises(ConfigError, match=r"--api-prefix: .* is not a path such as /llm"):
-        setting.read(text, "--api-prefix")
-    assert setting.read("", "--api-prefix") == ""
+        setting.decode(text, "--api-prefix")
+    assert setting.decode("", "--api-prefix") == ""

@@ -143,7 +143,7 @@ async def test_a_port_in_use_is_told_in_one_line(fleet: Path):
     [
         (["--port", "http"], "'http' is not a whole number"),
         (["--sse-ping-interval", "0"], "--sse-ping-interval"),
-        (["--api-key", ""], "holds no key"),
+        (["--api-key", ""], "--api-key: the value is not a key"),
         (["--api-key-file", "missing"], "missing"),
         (["--host", "256.0.0.1"], "256.0.0.1"),
     ],

@@ -46,7 +46,7 @@ def test_the_sample_fleet_file_with_its_settings_switched_on_gives_the_defaults(
     assert {entry.name for entry in entries(GatewaySettings)} == set(loaded.gateway)
     for entry in entries(KINDS[kind].settings):
         given = loaded.workers[0].options[entry.name]
-        assert entry.accept(given, entry.name) == entry.default
+        assert entry.decode(given, entry.name) == entry.default
 
 
 def test_the_sample_names_every_key_of_a_worker():

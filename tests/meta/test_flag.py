@@ -40,7 +40,7 @@ def served_names() -> set[str]:
 
 @pytest.mark.parametrize("entry", SETTINGS, ids=lambda entry: entry.name)
 def test_a_default_is_allowed(entry):
-    assert entry.accept(entry.default, entry.name) == entry.default
+    assert entry.decode(entry.default, entry.name) == entry.default
 
 
 @pytest.mark.parametrize("flag", FLAGS)

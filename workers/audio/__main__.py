@@ -6,7 +6,6 @@ import asyncio
 import sys
 from pathlib import Path
 
-from shared.declaration import ConfigError
 from shared.pb import audio_pb2_grpc
 from shared.settings import AudioSettings
 from workers import bootstrap
@@ -23,16 +22,11 @@ _SERVICE = "mlxcel.v1.Audio"
 
 
 def check(settings: AudioSettings, folder: Path) -> None:  # noqa: ARG001 - the same for every kind
-    """Refuse settings that can't work before anything heavy starts.
+    """Refuse to start without the program that decodes recordings.
 
     Raises:
-        ConfigError: what is wrong.
+        PermanentError: it is missing.
     """
-    for name in ("batch_size", "queue_depth", "request_timeout_s"):
-        if getattr(settings, name) < 0:
-            raise ConfigError(f"{name}: must not be negative")
-    if settings.max_duration_s < 1:
-        raise ConfigError("max_duration_s: must be at least 1")
     recording.require_program()
 
 

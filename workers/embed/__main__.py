@@ -32,14 +32,7 @@ def check(settings: Any, folder: Path) -> None:  # noqa: ARG001 - the same for e
     Raises:
         ConfigError: what is wrong.
     """
-    for name in ("batch_size", "batch_tokens", "max_length", "queue_depth", "request_timeout_s"):
-        if getattr(settings, name) < 0:
-            raise ConfigError(f"{name}: must not be negative")
-    if not isinstance(settings, EmbedSettings):
-        return
-    if settings.embd_normalize < -2:
-        raise ConfigError("--embd-normalize: must be -1 or more")
-    if settings.pooling == RANK:
+    if isinstance(settings, EmbedSettings) and settings.pooling == RANK:
         raise ConfigError("--pooling rank: this worker embeds; a reranker is --reranker-model")
 
 

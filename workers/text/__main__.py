@@ -135,8 +135,6 @@ def check(settings: TextSettings, folder: Path) -> None:
     Raises:
         ConfigError: what is wrong.
     """
-    if settings.kv_bits not in (0, 4, 8):
-        raise ConfigError(f"--kv-bits: {settings.kv_bits} is neither 4 nor 8")
     try:
         default_rule(settings.loop_detection, "")
     except ValueError as failure:

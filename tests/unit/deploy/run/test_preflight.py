@@ -64,16 +64,16 @@ def test_a_socket_that_nobody_listens_on_passes(tmp_path):
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         listener.listen()
-        with pytest.raises(PermanentError, match="somebody listens"):
+        with pytest.raises(PermanentError, match="another process listens"):
             preflight.check_port(str(path), 8080)
     # What is left behind is replaced.
     preflight.check_port(str(path), 8080)
     assert preflight.find_port(str(path)) > 0
-    with pytest.raises(PermanentError, match="there is no folder"):
+    with pytest.raises(PermanentError, match="the folder does not exist"):
         preflight.check_port(str(tmp_path / "no" / "s.sock"), 8080)
     path.unlink()
     path.write_text("a file")
-    with pytest.raises(PermanentError, match="is no socket"):
+    with pytest.raises(PermanentError, match="is not a socket"):
         preflight.check_port(str(path), 8080)
 
 
@@ -89,8 +89,8 @@ def test_an_address_of_another_machine_is_refused():
         (["-m", "/"], "has no config.json"),
         (["--config", "no-such.toml"], "no such file"),
         (["--port", "many"], "'many' is not a whole number"),
-        (["--host", "s.sock"], "--host: 's.sock' is the path of a socket, which has to begin with"),
-        (["--port", "70000"], "--port: 70000 is more than 65535"),
+        (["--host", "s.sock"], "--host: 's.sock' is not an address, or the path of a socket that"),
+        (["--port", "70000"], "--port: '70000' is not a whole number from 0 to 65535"),
     ],
 )
 def test_a_start_that_can_not_succeed_is_one_line(words, complaint, capfd, monkeypatch, tmp_path):

@@ -77,14 +77,29 @@ def test_flag_beats_environment_beats_file(settle):
 @pytest.mark.parametrize(
     ("words", "file", "environ", "complaint"),
     [
-        (["--temp", "-1"], "", {}, "--temp: -1.0 is less than 0"),
-        (["--temp", "nan"], "", {}, "--temp: nan is not a number"),
-        (["--top-p", "7"], "", {}, "--top-p: 7.0 is more than 1"),
-        (["-n", "-5"], "", {}, "-n: -5 is less than -1"),
-        ([], "", {"LLAMA_ARG_CTX_SIZE": "-5"}, "LLAMA_ARG_CTX_SIZE: -5 is less than 0"),
-        ([], "", {"MLXCEL_SEED": "-2"}, "MLXCEL_SEED: -2 is less than -1"),
-        ([], "parallel = 300\n", {}, r"workers\[0\]\.parallel: 300 is more than 256"),
-        ([], "min_p = 2\n", {}, r"workers\[0\]\.min_p: 2\.0 is more than 1"),
+        (["--temp", "-1"], "", {}, "--temp: '-1' is not a number of at least 0"),
+        (["--temp", "nan"], "", {}, "--temp: 'nan' is not a number of at least 0"),
+        (["--top-p", "7"], "", {}, "--top-p: '7' is not a number from 0 to 1"),
+        (["-n", "-5"], "", {}, "--predict: '-5' is not a whole number of at least -1"),
+        (
+            [],
+            "",
+            {"LLAMA_ARG_CTX_SIZE": "-5"},
+            "LLAMA_ARG_CTX_SIZE: '-5' is not a whole number of at least 0",
+        ),
+        (
+            [],
+            "",
+            {"MLXCEL_SEED": "-2"},
+            "MLXCEL_SEED: '-2' is not a whole number from -1 to 9223372036854775807",
+        ),
+        (
+            [],
+            "parallel = 300\n",
+            {},
+            r"workers\[0\]\.parallel: 300 is not a whole number from 1 to 256",
+        ),
+        ([], "min_p = 2\n", {}, r"workers\[0\]\.min_p: 2 is not a number from 0 to 1"),
     ],
 )
 def test_a_number_out_of_its_bounds_stops_the_start(settle, words, file, environ, complaint):
@@ -101,7 +116,7 @@ def test_a_switch_may_be_given_a_value():
         "--slots",
     ]
     assert plain("--alias=true", "-m=x", "--no-slots") == ["--alias=true", "-m=x", "--no-slots"]
-    with pytest.raises(ConfigError, match="'maybe' is neither true nor false"):
+    with pytest.raises(ConfigError, match="'maybe' is not true or false"):
         plain("--slots=maybe")
 
 
