@@ -23,6 +23,7 @@ from gateway.http.answer import Handler
 from gateway.http.body import BODY_TIMEOUT_S
 from gateway.http.sse import open_stream
 from gateway.http.stall import hand_over
+from gateway.responses.context import set_up
 from gateway.routes import metrics
 from gateway.routes.catalog import list_routes
 from gateway.routes.route import Route
@@ -49,7 +50,9 @@ def make_app(context: Context) -> web.Application:
     routes = list_routes()
     if context.settings.metrics or context.settings.metrics_port:
         routes += metrics.routes()
-    return _make(context, routes, context.settings.api_prefix)
+    app = _make(context, routes, context.settings.api_prefix)
+    set_up(app, context.settings)
+    return app
 
 
 def make_metrics_app(context: Context) -> web.Application:

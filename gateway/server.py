@@ -25,7 +25,6 @@ from gateway.generation.generate import Generator
 from gateway.http.auth import Keys
 from gateway.metrics import Metrics
 from gateway.routes.catalog import list_paths
-from gateway.state.archive import open_archive
 from shared import lifecycle
 from shared.address import is_socket
 from shared.errors import ServiceError
@@ -61,8 +60,7 @@ def make_context(start: GatewayStart) -> Context:
     )
     metrics = Metrics()
     generator = Generator(settings.timeout_s, metrics)
-    archive = open_archive(settings)
-    return Context(settings, start.keys, registry, generator, archive, metrics)
+    return Context(settings, start.keys, registry, generator, metrics)
 
 
 async def serve(start: GatewayStart) -> None:
@@ -123,7 +121,6 @@ async def stop(runners: Sequence[web.AppRunner], context: Context) -> None:
     for runner in runners:
         await runner.cleanup()
     await context.registry.stop()
-    await context.archive.close()
 
 
 class LoopWatch:

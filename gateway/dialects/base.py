@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
 
@@ -20,10 +20,6 @@ from shared.pb import text_pb2 as pb
 
 # Clients repeat whatever has failed with 500 or more, unless they are told that it is no use.
 _PERMANENT: Final = {"not_implemented", "not_supported", "request_memory_budget_exceeded"}
-
-# Bytes of the stream an item gives; empty for those a dialect does not show. An event of no kind
-# asks for a sign of life in a silent stream; empty for a comment.
-Feed = Callable[[Item], bytes]
 
 
 @dataclass(frozen=True)
@@ -128,6 +124,16 @@ class ErrorDialect(Protocol):
         """Return the whole HTTP answer."""
 
 
+class Renderer(Protocol):
+    """Renders the stream of one request."""
+
+    def feed(self, item: Item) -> bytes:
+        """Return the bytes of an item, which may be none. Takes each item once, in order."""
+
+    def ping(self) -> bytes:
+        """Return a keep-alive for a silent stream; empty where an SSE comment will do."""
+
+
 P = TypeVar("P", bound=Parsed)
 
 
@@ -148,8 +154,8 @@ class TextDialect(ErrorDialect, Protocol[P]):
             ServiceError: `invalid_request`, naming the field, or `not_supported`.
         """
 
-    def renderer(self, parsed: P, model: str) -> Feed:
-        """Return a function that turns events into stream bytes, in order, once."""
+    def renderer(self, parsed: P, model: str) -> Renderer:
+        """Return the renderer of a request's stream."""
 
     def body(self, parsed: P, model: str, completion: Completion) -> bytes:
         """Return the answer of a request that does not stream."""

@@ -35,8 +35,8 @@ from shared.pb import worker_pb2
 
 
 @dataclass(frozen=True)
-class Means:
-    """What a turn needs of the server."""
+class TurnContext:
+    """The parts of the gateway that a turn uses."""
 
     generator: Generator
     archive: ResponseArchive
@@ -52,15 +52,15 @@ class ResponseTurn:
         stamp: that it was parsed with.
     """
 
-    def __init__(self, means: Means, parsed: ParsedResponse, stamp: Stamp) -> None:
-        self._means = means
+    def __init__(self, context: TurnContext, parsed: ParsedResponse, stamp: Stamp) -> None:
+        self._context = context
         self._parsed = parsed
         self._stamp = stamp
         self._items = parsed.items
         self._lead: list[answer.Item] = []
         self._before_tokens: int | None = None
         self._is_cancelled = False
-        self.stream = ResponseStream(parsed, means.card.name)
+        self.stream = ResponseStream(parsed, context.card.name)
 
     async def prepare(self) -> None:
         """Find out whether the history is to be compacted first.
@@ -81,11 +81,11 @@ class ResponseTurn:
         """
         if self._before_tokens is not None:
             await self._compact(self._before_tokens)
-        items = self._means.generator.run(self._parsed.request, self._means.worker)
+        items = self._context.generator.run(self._parsed.request, self._context.worker)
         async with contextlib.aclosing(items):
             completion = await fold(items)
         output = answer.output(self._parsed, completion, self._lead)
-        response = answer.finish(self._parsed, self._means.card.name, output, completion.finished)
+        response = answer.finish(self._parsed, self._context.card.name, output, completion.finished)
         await self._keep(response)
         return response
 
@@ -104,7 +104,7 @@ class ResponseTurn:
             told = self.stream.tell("mlx.compaction.completed", **counts)
             yield told + self.stream.lead(compacted.item)
         self._refuse_cancelled()
-        items = self._means.generator.run(self._parsed.request, self._means.worker)
+        items = self._context.generator.run(self._parsed.request, self._context.worker)
         async with contextlib.aclosing(items):
             async for batch in items:
                 data = b"".join(map(self.stream.feed, batch))
@@ -116,7 +116,7 @@ class ResponseTurn:
         """End the response wherever it is; return it as it is then."""
         self._is_cancelled = True
         response = self.stream.cancel()
-        self._means.generator.cancel(self._stamp.request_id)
+        self._context.generator.cancel(self._stamp.request_id)
         await self._keep(response)
         return response
 
@@ -136,7 +136,7 @@ class ResponseTurn:
             items=parsed.items,
             stamp=stamp,
             rebuild=rebuild,
-            keep_tokens=default_keep_tokens(self._means.card, edit.compact_threshold),
+            keep_tokens=default_keep_tokens(self._context.card, edit.compact_threshold),
             max_tokens=None,
             priority=parsed.request.priority,
             counted=False,
@@ -150,7 +150,7 @@ class ResponseTurn:
         return compacted
 
     def _compactor(self) -> Compactor:
-        return Compactor(self._means.generator, self._means.worker, self._means.card)
+        return Compactor(self._context.generator, self._context.worker, self._context.card)
 
     async def _keep(self, response: dict[str, Any]) -> None:
         """Keep a response and its turn of the conversation, unless the client forbids it."""
@@ -160,8 +160,8 @@ class ResponseTurn:
         output = [msgspec.Raw(orjson.dumps(item)) for item in response["output"]]
         record = Record(msgspec.Raw(orjson.dumps(response)), [*self._items, *output])
         family = answer.item_family(self._stamp.request_id)
-        await self._means.archive.save(response["id"], record, family)
+        await self._context.archive.save(response["id"], record, family)
         name = conversation_name(fields)
         if name is not None and response["status"] != "cancelled":
             turn = [*input_items(fields.input), *output]
-            await self._means.archive.extend_conversation(name, turn)
+            await self._context.archive.extend_conversation(name, turn)

@@ -34,9 +34,11 @@ from gateway.http.answer import Handler, answer_json
 from gateway.http.body import read_body
 from gateway.http.work import work_on
 from gateway.responses.compaction import CompactionJob, Compactor, default_keep_tokens
-from gateway.responses.turn import Means, ResponseTurn
+from gateway.responses.context import RESPONSE_CONTEXT
+from gateway.responses.turn import ResponseTurn, TurnContext
 from gateway.routes.route import Method, Route
 from gateway.routes.text import parse_priority, refuse_media, send_stream
+from gateway.state.archive import ResponseArchive
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 from shared.pb import worker_pb2
@@ -69,23 +71,24 @@ def routes() -> list[Route]:
 
 async def create(request: web.Request) -> web.StreamResponse:
     """Answer a new response, streamed or whole."""
-    context = request.app[CONTEXT]
-    parsed, stamp, means = await _receive(request)
-    turn = ResponseTurn(means, parsed, stamp)
+    parsed, stamp, turn_context = await _receive(request)
+    turn = ResponseTurn(turn_context, parsed, stamp)
     await turn.prepare()
     if not parsed.stream:
         return answer_json(await turn.answer())
-    context.turns[stamp.request_id] = turn
+    turns = request.app[RESPONSE_CONTEXT].turns
+    turns[stamp.request_id] = turn
     try:
-        return await send_stream(request, turn.stream.feed, turn.events(), context.ping_s)
+        ping_s = request.app[CONTEXT].ping_s
+        return await send_stream(request, turn.stream, turn.events(), ping_s)
     finally:
-        del context.turns[stamp.request_id]
+        del turns[stamp.request_id]
 
 
 async def count(request: web.Request) -> web.Response:
     """Answer how many tokens a body's prompt has; nothing is run."""
-    parsed, _, means = await _receive(request)
-    rendered = await means.worker.client().render(parsed.request)
+    parsed, _, turn_context = await _receive(request)
+    rendered = await turn_context.worker.client().render(parsed.request)
     return answer_json({"object": "response.input_tokens", "input_tokens": rendered.prompt_tokens})
 
 
@@ -96,7 +99,7 @@ async def show(request: web.Request) -> web.Response:
             "invalid_request", "stream is not supported: responses are kept whole", "stream"
         )
     response_id = request.match_info["id"]
-    record = await request.app[CONTEXT].archive.find(response_id)
+    record = await request.app[RESPONSE_CONTEXT].archive.find(response_id)
     if record is None:
         raise _not_found(response_id)
     return web.Response(body=bytes(record.response), content_type="application/json")
@@ -105,22 +108,22 @@ async def show(request: web.Request) -> web.Response:
 async def delete(request: web.Request) -> web.Response:
     """Forget a stored response; doing it twice is harmless."""
     response_id = request.match_info["id"]
-    deleted = await request.app[CONTEXT].archive.delete(response_id)
+    deleted = await request.app[RESPONSE_CONTEXT].archive.delete(response_id)
     return answer_json({"id": response_id, "object": "response.deleted", "deleted": deleted})
 
 
 async def cancel(request: web.Request) -> web.Response:
     """End a response that is being streamed, or mark a stored one as cancelled."""
-    context = request.app[CONTEXT]
+    stored = request.app[RESPONSE_CONTEXT]
     response_id = request.match_info["id"]
-    if (turn := context.turns.get(response_id)) is not None:
+    if (turn := stored.turns.get(response_id)) is not None:
         return answer_json(await turn.cancel())
-    record = await context.archive.find(response_id)
+    record = await stored.archive.find(response_id)
     if record is None:
         raise _not_found(response_id)
     fields = _FIELDS.decode(record.response) | {"status": msgspec.Raw(b'"cancelled"')}
     response = msgspec.json.encode(fields)
-    await context.archive.replace(response_id, response, record.items)
+    await stored.archive.replace(response_id, response, record.items)
     return web.Response(body=response, content_type="application/json")
 
 
@@ -179,7 +182,7 @@ def _make_job(
     )
 
 
-async def _receive(request: web.Request) -> tuple[ParsedResponse, Stamp, Means]:
+async def _receive(request: web.Request) -> tuple[ParsedResponse, Stamp, TurnContext]:
     """Return what a body asks for with its history, and what serves it.
 
     Raises:
@@ -192,8 +195,9 @@ async def _receive(request: web.Request) -> tuple[ParsedResponse, Stamp, Means]:
     stamp = _draw(context)
     if log.isEnabledFor(logging.DEBUG) and (names := unknown_keys(body, dialect.KNOWN)):
         log.debug("%s: ignored fields %s", stamp.request_id, ", ".join(names))
-    history = await _fetch_history(context, fields)
-    await _fetch_references(context, fields)
+    stored = request.app[RESPONSE_CONTEXT]
+    history = await _fetch_history(stored.archive, fields)
+    await _fetch_references(stored.archive, fields)
     items = [*history, *input_items(fields.input)]
     size_bytes = sum(len(memoryview(item)) for item in items)
     parsed = await work_on(size_bytes, make, fields, items, stamp)
@@ -201,17 +205,17 @@ async def _receive(request: web.Request) -> tuple[ParsedResponse, Stamp, Means]:
     worker = context.registry.resolve(parsed.model)
     card = worker.require_ready()
     refuse_media(parsed.media, card)
-    return parsed, stamp, Means(context.generator, context.archive, worker, card)
+    return parsed, stamp, TurnContext(context.generator, stored.archive, worker, card)
 
 
-async def _fetch_history(context: Context, fields: wire.ResponseBody) -> list[msgspec.Raw]:
+async def _fetch_history(archive: ResponseArchive, fields: wire.ResponseBody) -> list[msgspec.Raw]:
     """Return the items that a body goes on from."""
     if (name := conversation_name(fields)) is not None:
-        return await context.archive.read_conversation(name)
+        return await archive.read_conversation(name)
     previous = fields.previous_response_id
     if previous is None:
         return []
-    record = await context.archive.find(previous)
+    record = await archive.find(previous)
     if record is None:
         raise ServiceError(
             "invalid_request",
@@ -221,13 +225,13 @@ async def _fetch_history(context: Context, fields: wire.ResponseBody) -> list[ms
     return record.items
 
 
-async def _fetch_references(context: Context, fields: wire.ResponseBody) -> None:
+async def _fetch_references(archive: ResponseArchive, fields: wire.ResponseBody) -> None:
     """Put stored items in the place of references to them."""
     items = input_items(fields.input)
     if references := reference.list_references(items):
         stored: dict[str, msgspec.Raw] = {}
         for family in dict.fromkeys(map(answer.read_family, references.values())):
-            if (record := await context.archive.find_family(family)) is not None:
+            if (record := await archive.find_family(family)) is not None:
                 stored |= reference.name_items(record.items)
         fields.input = reference.follow(items, references, stored)
 

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from gateway.context import CONTEXT, Context
 from gateway.dialects.anthropic import messages
-from gateway.dialects.base import Feed, MediaRef, P, Parsed, Stamp, TextDialect
+from gateway.dialects.base import MediaRef, P, Parsed, Renderer, Stamp, TextDialect
 from gateway.dialects.json_body import unknown_keys
 from gateway.dialects.llama import infill, native
 from gateway.dialects.openai import chat, completions
@@ -77,9 +77,9 @@ async def _complete(
     items = context.generator.run(parsed.request, worker, counted=parsed.counted)
     async with contextlib.aclosing(items):
         if parsed.stream:
-            feed = dialect.renderer(parsed, card.name)
-            data = _render(items, feed)
-            return await send_stream(request, feed, data, _ping_s(context, parsed))
+            renderer = dialect.renderer(parsed, card.name)
+            data = _render(items, renderer)
+            return await send_stream(request, renderer, data, _ping_s(context, parsed))
         completion = await fold(items)
     answer = dialect.body(parsed, card.name, completion)
     return web.Response(body=answer, content_type="application/json")
@@ -118,38 +118,37 @@ async def _understand(
 
 
 def _ping_s(context: Context, parsed: Parsed) -> float | None:
-    """Return the silence after which a stream gets a sign of life."""
+    """Return the interval of keep-alives in a silent stream; None for never."""
     interval_s = parsed.ping_interval_s
     if interval_s is None:
         return context.ping_s
     return None if interval_s < 0 else float(interval_s)
 
 
-async def _render(items: AsyncIterator[Sequence[Item]], feed: Feed) -> AsyncGenerator[bytes]:
+async def _render(
+    items: AsyncIterator[Sequence[Item]], renderer: Renderer
+) -> AsyncGenerator[bytes]:
     async for batch in items:
-        yield b"".join(map(feed, batch))
+        yield b"".join(map(renderer.feed, batch))
 
 
 async def send_stream(
-    request: web.Request, feed: Feed, data: AsyncGenerator[bytes], ping_s: float | None
+    request: web.Request, renderer: Renderer, data: AsyncGenerator[bytes], ping_s: float | None
 ) -> web.StreamResponse:
     """Answer with a stream.
 
     Args:
-        feed: renders what is not in `data`: failures, and signs of life.
-        ping_s: silence after which there is a sign of life.
+        renderer: of what is not in `data`: failures and keep-alives.
+        ping_s: interval of keep-alives in a silent stream; None for never.
     """
     start_timeout_s = request.app[CONTEXT].start_timeout_s
 
     def render_failure(failure: ServiceError) -> bytes:
-        return feed(pb.Event(failed=pb.Failed(error=to_message(failure))))
-
-    def render_ping() -> bytes:
-        return feed(pb.Event())
+        return renderer.feed(pb.Event(failed=pb.Failed(error=to_message(failure))))
 
     async with (
         contextlib.aclosing(data),
-        EventStream(request, render_failure, ping_s, start_timeout_s, render_ping) as stream,
+        EventStream(request, render_failure, ping_s, start_timeout_s, renderer.ping) as stream,
     ):
         async for chunk in data:
             if chunk:

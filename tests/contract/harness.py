@@ -110,6 +110,11 @@ class Harness:
         await asyncio.gather(*(worker.stop() for worker in self.workers))
 
     @property
+    def app(self) -> web.Application:
+        assert self._runner is not None
+        return self._runner.app
+
+    @property
     def connections(self) -> int:
         """How many clients are connected."""
         assert self._runner is not None and self._runner.server is not None

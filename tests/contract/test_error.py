@@ -209,7 +209,7 @@ def test_every_code_as_an_answer(dialect, code):
 def test_every_code_as_the_end_of_a_stream(dialect, code, started):
     body = json.dumps(dialect.ask("x") | {"stream": True}).encode()
     parsed = dialect.module.parse(body, Stamp("x-1", 1_715_000_000_000_000_000, 1))
-    feed = dialect.module.renderer(parsed, "fake")
+    renderer = dialect.module.renderer(parsed, "fake")
     items: list[pb.Accepted | pb.Event] = []
     if started:
         items = [
@@ -219,7 +219,7 @@ def test_every_code_as_the_end_of_a_stream(dialect, code, started):
             pb.Event(delta=pb.Delta(text="so")),
         ]
     failed = pb.Failed(error=to_message(ServiceError(code, "It failed.")))
-    stream = b"".join(map(feed, [*items, pb.Event(failed=failed)])).decode()
+    stream = b"".join(map(renderer.feed, [*items, pb.Event(failed=failed)])).decode()
     check_end(dialect, code, stream, "It failed.")
 
 

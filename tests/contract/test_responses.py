@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from gateway.responses.context import RESPONSE_CONTEXT
 from tests import spec
 from tests.contract.harness import Harness
 from tests.contract.response_client import LOOK, PATH, ask, call, create, read, without
@@ -147,7 +148,7 @@ async def test_a_client_that_leaves_frees_the_slot_and_leaves_nothing_behind(har
     reply, reader = await begin(harness)
     reply.close()
     await harness.idle()
-    assert harness.context.turns == {}
+    assert harness.app[RESPONSE_CONTEXT].turns == {}
     assert (await call(harness, "GET", f"{PATH}/{reader.response['id']}"))[0] == 404
 
 

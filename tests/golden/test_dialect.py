@@ -98,8 +98,8 @@ def test_request_becomes_the_canonical_request(case):
 
 @pytest.mark.parametrize("case", CASES)
 def test_events_become_the_stream(case):
-    feed = dialect(case).renderer(parse(case), MODEL)
-    check(case, "stream.sse", b"".join(map(feed, read_events(case))))
+    renderer = dialect(case).renderer(parse(case), MODEL)
+    check(case, "stream.sse", b"".join(map(renderer.feed, read_events(case))))
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -64,9 +64,10 @@ class MessageStream:
                 return self._start() + self._feed_finished(item.finished)
             case "failed":
                 return self._feed_failed(item.failed)
-            case None:
-                return _PING if self._has_started and not self._has_ended else b""
         return b""
+
+    def ping(self) -> bytes:
+        return _PING if self._has_started and not self._has_ended else b""
 
     def _start(self, cached_tokens: int = 0) -> bytes:
         if self._has_started:

@@ -20,7 +20,7 @@ from gateway.dialects.anthropic.tool import (
     parse_tool_choice,
     parse_tools,
 )
-from gateway.dialects.base import Feed, Stamp
+from gateway.dialects.base import Renderer, Stamp
 from gateway.dialects.grammar import parse_schema
 from gateway.dialects.json_body import decode
 from gateway.dialects.sampling import (
@@ -84,9 +84,8 @@ def parse(body: bytes, stamp: Stamp) -> answer.ParsedMessage:
     )
 
 
-def renderer(parsed: answer.ParsedMessage, model: str) -> Feed:
-    """Return a function that turns events into the stream's, in order, once."""
-    return MessageStream(parsed, model).feed
+def renderer(parsed: answer.ParsedMessage, model: str) -> Renderer:
+    return MessageStream(parsed, model)
 
 
 def body(parsed: answer.ParsedMessage, model: str, completion: Completion) -> bytes:

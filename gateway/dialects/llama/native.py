@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from gateway.dialects.base import Feed, Stamp
+from gateway.dialects.base import Renderer, Stamp
 from gateway.dialects.json_body import decode
 from gateway.dialects.llama import answer, errors, wire
 from gateway.dialects.llama.parsed import NativeParsed, parse_native
@@ -39,9 +39,8 @@ def parse(body: bytes, stamp: Stamp) -> NativeParsed:
     return parse_native(fields, _parse_prompt(fields.prompt), stamp)
 
 
-def renderer(parsed: NativeParsed, model: str) -> Feed:
-    """Return a function that turns events into stream bytes, in order, once."""
-    return NativeStream(parsed, model).feed
+def renderer(parsed: NativeParsed, model: str) -> Renderer:
+    return NativeStream(parsed, model)
 
 
 def body(parsed: NativeParsed, model: str, completion: Completion) -> bytes:

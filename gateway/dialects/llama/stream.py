@@ -44,6 +44,9 @@ class NativeStream:
             return _event(self._whole())
         return b""
 
+    def ping(self) -> bytes:
+        return b""
+
     def _whole(self) -> dict[str, Any]:
         return answer.describe(
             self._parsed, self._model, self._completion, has_new_line=self._has_new_line

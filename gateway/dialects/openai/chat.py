@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from gateway.dialects.base import Feed, MediaRef, Parsed, Stamp
+from gateway.dialects.base import MediaRef, Parsed, Renderer, Stamp
 from gateway.dialects.json_body import decode
 from gateway.dialects.openai import chunk, errors, wire
 from gateway.dialects.openai.cache import parse_cache
@@ -72,9 +72,8 @@ def parse(body: bytes, stamp: Stamp) -> Parsed:
     )
 
 
-def renderer(parsed: Parsed, model: str) -> Feed:
-    """Return a function that turns events into chunks, in order, once."""
-    return chunk.ChatStream(parsed, model).feed
+def renderer(parsed: Parsed, model: str) -> Renderer:
+    return chunk.ChatStream(parsed, model)
 
 
 def body(parsed: Parsed, model: str, completion: Completion) -> bytes:

@@ -120,6 +120,9 @@ class ChatStream:
                 return self._feed_failed(item.failed)
         return b""
 
+    def ping(self) -> bytes:
+        return b""
+
     def _feed_delta(self, delta: pb.Delta) -> bytes:
         if not delta.infos:
             return self._text(delta.text) if delta.text else b""

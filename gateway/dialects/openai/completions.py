@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 import orjson
 
-from gateway.dialects.base import Feed, Parsed, Stamp
+from gateway.dialects.base import Parsed, Renderer, Stamp
 from gateway.dialects.json_body import decode
 from gateway.dialects.openai import chunk, errors, wire
 from gateway.dialects.openai.cache import parse_cache
@@ -71,9 +71,8 @@ def parse(body: bytes, stamp: Stamp) -> Parsed:
     )
 
 
-def renderer(parsed: Parsed, model: str) -> Feed:
-    """Return a function that turns events into chunks, in order, once."""
-    return CompletionStream(parsed, model).feed
+def renderer(parsed: Parsed, model: str) -> Renderer:
+    return CompletionStream(parsed, model)
 
 
 def body(parsed: Parsed, model: str, completion: Completion) -> bytes:
@@ -129,6 +128,9 @@ class CompletionStream:
                 return self._feed_finished(item.finished)
             case "failed":
                 return self._choice + b'"","delta":{}' + chunk.failed_tail(item.failed)
+        return b""
+
+    def ping(self) -> bytes:
         return b""
 
     def _feed_delta(self, text: str, infos: Sequence[pb.TokenInfo]) -> bytes:

@@ -10,7 +10,7 @@ from typing import Final
 
 import orjson
 
-from gateway.dialects.base import Feed, Stamp
+from gateway.dialects.base import Renderer, Stamp
 from gateway.dialects.openai import errors
 from gateway.dialects.openai.responses import answer, wire
 from gateway.dialects.openai.responses.request import ParsedResponse, input_items, make, read
@@ -33,9 +33,8 @@ def parse(body: bytes, stamp: Stamp) -> ParsedResponse:
     return make(fields, input_items(fields.input), stamp)
 
 
-def renderer(parsed: ParsedResponse, model: str) -> Feed:
-    """Return a function that turns events into the stream's, in order, once."""
-    return ResponseStream(parsed, model).feed
+def renderer(parsed: ParsedResponse, model: str) -> Renderer:
+    return ResponseStream(parsed, model)
 
 
 def body(parsed: ParsedResponse, model: str, completion: Completion) -> bytes:

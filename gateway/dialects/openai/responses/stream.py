@@ -60,9 +60,16 @@ class ResponseStream:
                 return self._feed_finished(item.finished)
             case "failed":
                 return self._feed_failed(from_message(item.failed.error))
-            case None:
-                return self._show_life()
         return b""
+
+    def ping(self) -> bytes:
+        """Return a comment, and an event: Codex does not count comments as activity."""
+        if self._has_ended:
+            return b""
+        if opened := self.open():
+            return _COMMENT + opened
+        response = answer.describe(self._parsed, self._model, "in_progress", self._items)
+        return _COMMENT + self._event("response.in_progress", response=response)
 
     def open(self) -> bytes:
         """Return the beginning, once."""
@@ -92,15 +99,6 @@ class ResponseStream:
         if self._block is not None and self._place is not None:
             items.append(self._item(self._block, "incomplete"))
         return answer.describe(self._parsed, self._model, "cancelled", items)
-
-    def _show_life(self) -> bytes:
-        """Return a sign of life: a comment, and an event, as Codex waits for nothing else."""
-        if self._has_ended:
-            return b""
-        if opened := self.open():
-            return _COMMENT + opened
-        response = answer.describe(self._parsed, self._model, "in_progress", self._items)
-        return _COMMENT + self._event("response.in_progress", response=response)
 
     # ------------------------------------------------------------ blocks
 

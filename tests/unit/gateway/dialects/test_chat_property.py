@@ -33,10 +33,10 @@ def read_stream(data: bytes) -> list[dict]:
 
 @given(answers(), st.booleans())
 def test_stream_keeps_its_grammar(items, include_usage):
-    feed = chat.renderer(
+    renderer = chat.renderer(
         parse(stream=True, stream_options={"include_usage": include_usage}, logprobs=True), "m"
     )
-    chunks = read_stream(b"".join(map(feed, items)))
+    chunks = read_stream(b"".join(map(renderer.feed, items)))
     if include_usage:
         *chunks, usage = chunks
         assert usage["choices"] == []
@@ -53,7 +53,7 @@ def test_stream_keeps_its_grammar(items, include_usage):
 @given(answers())
 def test_streamed_text_equals_the_folded_text(items):
     parsed = parse(stream=True, logprobs=True)
-    chunks = read_stream(b"".join(map(chat.renderer(parsed, "m"), items)))
+    chunks = read_stream(b"".join(map(chat.renderer(parsed, "m").feed, items)))
     deltas = [chunk["choices"][0]["delta"] for chunk in chunks]
     message = json.loads(chat.body(parsed, "m", whole(items)))["choices"][0]["message"]
     assert "".join(delta.get("content", "") for delta in deltas) == (message["content"] or "")
@@ -74,7 +74,7 @@ def test_the_alias_of_thoughts_can_be_turned_off_and_nothing_else_changes(items)
     def tell(policy):
         parsed = parse(Stamp("chatcmpl-x", 0, 1, policy), stream=True, logprobs=True)
         body = json.loads(chat.body(parsed, "m", whole(items)))
-        return read_stream(b"".join(map(chat.renderer(parsed, "m"), items))), body
+        return read_stream(b"".join(map(chat.renderer(parsed, "m").feed, items))), body
 
     chunks, body = tell(Policy())
     for chunk in chunks:
@@ -85,7 +85,7 @@ def test_the_alias_of_thoughts_can_be_turned_off_and_nothing_else_changes(items)
 
 @given(answers())
 def test_every_token_has_its_own_position_in_the_stream(items):
-    chunks = read_stream(b"".join(map(chat.renderer(parse(logprobs=True), "m"), items)))
+    chunks = read_stream(b"".join(map(chat.renderer(parse(logprobs=True), "m").feed, items)))
     found = [chunk["choices"][0]["logprobs"] for chunk in chunks]
     assert all(len(logprobs["content"]) == 1 for logprobs in found if logprobs)
     tokens = [info for item in items if isinstance(item, pb.Event) for info in item.delta.infos]
@@ -94,8 +94,8 @@ def test_every_token_has_its_own_position_in_the_stream(items):
 
 @given(answers(), st.integers(0, 30))
 def test_failure_at_any_moment_ends_the_stream_properly(items, cut):
-    feed = chat.renderer(parse(stream=True), "m")
-    chunks = read_stream(b"".join(map(feed, fail_at(items, cut))))
+    renderer = chat.renderer(parse(stream=True), "m")
+    chunks = read_stream(b"".join(map(renderer.feed, fail_at(items, cut))))
     assert chunks[-1]["choices"][0]["finish_reason"] == "error"
     assert chunks[-1]["error"]["type"] == "server_error"
 

@@ -71,9 +71,9 @@ class Grammar:
 
 
 def follow(items, **fields) -> Grammar:
-    grammar, feed = Grammar(), completions.renderer(parse(stream=True, **fields), "m")
+    grammar, renderer = Grammar(), completions.renderer(parse(stream=True, **fields), "m")
     for item in items:
-        grammar.take(feed(item))
+        grammar.take(renderer.feed(item))
     return grammar
 
 

@@ -49,7 +49,7 @@ def parse(**fields):
 
 
 def stream(parsed, items) -> bytes:
-    return b"".join(map(messages.renderer(parsed, "m"), items))
+    return b"".join(map(messages.renderer(parsed, "m").feed, items))
 
 
 def call(pieces) -> list[pb.Event]:
@@ -86,24 +86,24 @@ def test_a_stream_keeps_its_grammar_and_says_what_the_whole_message_says(items, 
 
 @given(counted, asked, st.data())
 def test_signs_of_life_fit_in_anywhere_but_before_the_start_and_after_the_end(items, fields, data):
-    feed = messages.renderer(parse(**fields), "m")
+    renderer = messages.renderer(parse(**fields), "m")
     reader = MessageReader()
     for item in items:
         for _ in range(data.draw(st.integers(0, 2))):
-            reader.feed(feed(pb.Event()))
-        reader.feed(feed(item))
-    assert feed(pb.Event()) == b""
+            reader.feed(renderer.ping())
+        reader.feed(renderer.feed(item))
+    assert renderer.ping() == b""
     assert reader.state == "done"
 
 
 @given(answers(), asked, st.integers(0, 30))
 def test_a_failure_at_any_moment_closes_the_block_and_is_the_last_event(items, cut_at, cut):
-    feed = messages.renderer(parse(**cut_at), "m")
+    renderer = messages.renderer(parse(**cut_at), "m")
     reader = MessageReader()
-    reader.feed(b"".join(map(feed, fail_at(items, cut))))
+    reader.feed(b"".join(map(renderer.feed, fail_at(items, cut))))
     assert reader.state == "failed"
     assert reader.error == {"type": "api_error", "message": "m"}
-    assert feed(pb.Event()) == b""
+    assert renderer.ping() == b""
 
 
 @given(arguments)

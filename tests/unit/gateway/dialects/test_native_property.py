@@ -67,9 +67,9 @@ class Grammar:
 
 
 def follow(items, **fields) -> Grammar:
-    grammar, feed = Grammar(), native.renderer(parse(stream=True, **fields), "m")
+    grammar, renderer = Grammar(), native.renderer(parse(stream=True, **fields), "m")
     for item in items:
-        grammar.take(feed(item))
+        grammar.take(renderer.feed(item))
     return grammar
 
 
@@ -142,7 +142,7 @@ def test_what_is_parsed_can_be_answered(fields):
     items = [pb.Accepted(), pb.Event(finished=pb.Finished())]
     told = json.loads(native.body(parsed, "m", whole(items)))
     assert told.get("stop", True) is True
-    assert b"".join(map(native.renderer(parsed, "m"), items)).startswith(b"data: {")
+    assert b"".join(map(native.renderer(parsed, "m").feed, items)).startswith(b"data: {")
 
 
 @pytest.mark.parametrize("name", ["n_keep", "n_discard", "seed", "sse_ping_interval"])

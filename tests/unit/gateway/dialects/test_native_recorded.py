@@ -28,7 +28,7 @@ def parse(**fields):
 
 def events(**fields):
     """Return the events of a stream of one token."""
-    feed = native.renderer(parse(stream=True, **fields), "m")
+    renderer = native.renderer(parse(stream=True, **fields), "m")
     items = [
         pb.Accepted(),
         pb.Event(started=pb.Started()),
@@ -36,7 +36,7 @@ def events(**fields):
         pb.Event(delta=pb.Delta(text="a", ids=[1])),
         pb.Event(finished=pb.Finished()),
     ]
-    data = b"".join(map(feed, items)).decode()
+    data = b"".join(map(renderer.feed, items)).decode()
     return [json.loads(event.removeprefix("data: ")) for event in data.split("\n\n")[:-1]]
 
 

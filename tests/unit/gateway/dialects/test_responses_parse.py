@@ -430,8 +430,8 @@ def test_an_answer_repeats_what_was_asked_for():
         "prompt_cache_key": "k",
         "store": False,
     }
-    feed = dialect.renderer(parse(**asked), "m")
-    shown = json.loads(feed(pb.Accepted()).split(b"data: ")[1].split(b"\n")[0])["response"]
+    renderer = dialect.renderer(parse(**asked), "m")
+    shown = json.loads(renderer.feed(pb.Accepted()).split(b"data: ")[1].split(b"\n")[0])["response"]
     same = (
         "instructions",
         "metadata",

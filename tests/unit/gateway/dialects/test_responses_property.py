@@ -40,7 +40,7 @@ def parse(**fields):
 
 
 def stream(parsed, items) -> bytes:
-    return b"".join(map(dialect.renderer(parsed, "m"), items))
+    return b"".join(map(dialect.renderer(parsed, "m").feed, items))
 
 
 @given(answers(), asked)
@@ -95,15 +95,15 @@ def test_a_cancel_at_any_moment_leaves_what_there_is(items, fields, cut):
 
 @given(answers(), asked, st.data())
 def test_signs_of_life_fit_in_anywhere_but_after_the_end(items, fields, data):
-    feed = dialect.renderer(parse(**fields), "m")
+    renderer = dialect.renderer(parse(**fields), "m")
     reader = ResponseReader()
     given = 0
     for item in items:
         for _ in range(data.draw(st.integers(0, 2))):
-            reader.feed(feed(pb.Event()))
+            reader.feed(renderer.ping())
             given += 1
-        reader.feed(feed(item))
-    assert feed(pb.Event()) == b""
+        reader.feed(renderer.feed(item))
+    assert renderer.ping() == b""
     assert reader.close()["output"] == reader.items
     # The first of them may have been the beginning.
     assert given - 1 <= reader.signs <= reader.comments == given
