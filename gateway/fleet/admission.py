@@ -11,12 +11,57 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from gateway.fleet.replica import Replica, Ticket
+from gateway.fleet.mailbox import Mailbox
+from gateway.fleet.replica import Replica
 from shared.errors import ServiceError, busy
+from shared.pb import common_pb2 as common
+from shared.pb import text_pb2 as pb
 from shared.priority import effective_class
 
 # Requests a worker holds beyond its slots, so that a freed slot never waits for the gateway.
 _BACKLOG: Final = 2
+
+
+class Ticket:
+    """One request's place: first in the queue, then at a replica.
+
+    Attributes:
+        resumed: it has been at a worker before, and goes ahead of what waits.
+        isolate: it is suspected of killing workers.
+        box: where its events arrive once it is at a replica.
+    """
+
+    def __init__(self, request: pb.GenerateRequest, *, resumed: bool, isolate: bool) -> None:
+        self.priority = request.priority or common.PRIORITY_NORMAL
+        self.arrival_ns = request.arrival_ns
+        self.resumed = resumed
+        self.isolate = isolate
+        self.since_s = 0.0
+        self.box: Mailbox | None = None
+        self.replica: Replica | None = None
+        self.placed: asyncio.Future[Replica] = asyncio.get_running_loop().create_future()
+
+    @property
+    def in_batch(self) -> bool:
+        """Whether its prefill has begun and it has not ended."""
+        return self.box is not None and self.box.started_s is not None and not self.box.ended
+
+    @property
+    def suspect(self) -> bool:
+        """Whether it is isolated and has not made progress in this attempt."""
+        return self.isolate and (self.box is None or not self.box.token_ids)
+
+    def fail(self, error: ServiceError) -> None:
+        """End the waiting, or the attempt that runs, with an error."""
+        if self.box is not None:
+            self.box.fail(error)
+        elif not self.placed.done():
+            self.placed.set_exception(error)
+
+    def forget_failure(self) -> None:
+        """Keep asyncio from reporting a failure that came when nobody waited any more."""
+        if self.placed.done() and not self.placed.cancelled():
+            self.placed.exception()
 
 
 class Admission:

@@ -13,8 +13,9 @@ from typing import NoReturn
 
 from gateway.fleet.admission import Admission
 from gateway.fleet.replica import Replica
+from gateway.fleet.text_worker import TextWorker
 from gateway.fleet.unary_worker import UnaryWorker
-from gateway.fleet.worker import TextWorker, Worker
+from gateway.fleet.worker import Worker
 from shared.errors import ServiceError
 from shared.fleet import WorkerEntry
 from shared.kind import KINDS

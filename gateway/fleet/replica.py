@@ -1,68 +1,36 @@
-"""One text worker process as the gateway sees it, and the places of requests at it.
+"""One text worker process as the gateway sees it.
 
-Owns its load: what the last heartbeat said, corrected by the gateway's own requests since. The
-conversation itself is text_client.py's, the queue admission.py's. Runs on the gateway's event
-loop; time is injected.
+Owns its load: what the last heartbeat reported, corrected by the requests that this gateway has
+sent or finished since. RPCs are text_client.py's, the queue is admission.py's. Runs on the
+gateway's event loop; time is injected.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
+from typing import Protocol
 
-from gateway.fleet.mailbox import Mailbox
 from gateway.fleet.text_client import TextClient
 from gateway.fleet.worker_watch import WorkerWatch
-from shared.errors import ServiceError
 from shared.pb import common_pb2 as common
-from shared.pb import text_pb2 as pb
 from shared.pb import worker_pb2
 
 
-class Ticket:
-    """One request's place: first in the queue, then at a replica.
-
-    Attributes:
-        resumed: it has been at a worker before, and goes ahead of what waits.
-        isolate: it is suspected of killing workers.
-        box: where its events arrive once it is at a replica.
-    """
-
-    def __init__(self, request: pb.GenerateRequest, *, resumed: bool, isolate: bool) -> None:
-        self.priority = request.priority or common.PRIORITY_NORMAL
-        self.arrival_ns = request.arrival_ns
-        self.resumed = resumed
-        self.isolate = isolate
-        self.since_s = 0.0
-        self.box: Mailbox | None = None
-        self.replica: Replica | None = None
-        self.placed: asyncio.Future[Replica] = asyncio.get_running_loop().create_future()
+class ForwardedRequest(Protocol):
+    """A request of this gateway at a replica."""
 
     @property
-    def in_batch(self) -> bool:
-        """Whether its prefill has begun and it has not ended."""
-        return self.box is not None and self.box.started_s is not None and not self.box.ended
+    def priority(self) -> common.Priority.ValueType: ...
 
     @property
-    def suspect(self) -> bool:
-        """Whether it is isolated and has not made progress in this attempt."""
-        return self.isolate and (self.box is None or not self.box.token_ids)
+    def in_batch(self) -> bool: ...
 
-    def fail(self, error: ServiceError) -> None:
-        """End the waiting, or the attempt that runs, with an error."""
-        if self.box is not None:
-            self.box.fail(error)
-        elif not self.placed.done():
-            self.placed.set_exception(error)
-
-    def forget_failure(self) -> None:
-        """Keep asyncio from reporting a failure that came when nobody waited any more."""
-        if self.placed.done() and not self.placed.cancelled():
-            self.placed.exception()
+    @property
+    def suspect(self) -> bool: ...
 
 
 class Replica(WorkerWatch):
-    """One text worker process: its client and the last it said. Observes its own client."""
+    """One text worker process: its client and its last report. Observes its own client."""
 
     def __init__(
         self,
@@ -73,7 +41,7 @@ class Replica(WorkerWatch):
     ) -> None:
         super().__init__(address, on_change, now_s)
         self.client = TextClient(address, gateway_id, self)
-        self.forwarded: set[Ticket] = set()
+        self.forwarded: set[ForwardedRequest] = set()
         self._active_at_beat = 0
         self._queued_at_beat = 0
 
@@ -104,7 +72,7 @@ class Replica(WorkerWatch):
         return max(self.beat.queue_depth + own - self._queued_at_beat, 0)
 
     def _own_active(self) -> int:
-        return sum(ticket.in_batch for ticket in self.forwarded)
+        return sum(request.in_batch for request in self.forwarded)
 
     def on_heartbeat(self, beat: worker_pb2.Heartbeat) -> None:
         """Note the state, and which of its load is our own."""

@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 import grpc.aio
 
 from gateway.fleet.mailbox import Mailbox
-from gateway.fleet.worker_watch import WorkerObserver, keep_talking
+from gateway.fleet.worker_watch import LOSS_CODES, WorkerObserver, keep_talking
 from shared import rpc
 from shared.errors import ServiceError, from_rpc
 from shared.pb import text_pb2 as pb
@@ -29,7 +29,6 @@ _DESCRIBE_TIMEOUT_S: Final = 5.0
 _CANCEL_TIMEOUT_S: Final = 5.0
 # Some questions are answered by the engine, between two steps.
 _ASK_TIMEOUT_S: Final = 30.0
-_DOUBTS: Final = frozenset({"worker_unavailable", "engine_failed", "watch_missing"})
 
 
 class TextClient:
@@ -91,7 +90,7 @@ class TextClient:
             if error.code != "timeout":
                 # Refused: there is nothing to cancel.
                 box.lose(error)
-            if error.code in _DOUBTS:
+            if error.code in LOSS_CODES:
                 self._observer.on_doubt()
             if error.code == "watch_missing":
                 self._reopen_watch()
@@ -192,7 +191,7 @@ class TextClient:
             box.put(sequence, now_s)
             if box.ended:
                 self.close_box(box)
-                if box.failure is not None and box.failure.code in _DOUBTS:
+                if box.failure is not None and box.failure.code in LOSS_CODES:
                     self._observer.on_doubt()
         if frame.HasField("heartbeat"):
             self._was_live = True

@@ -11,18 +11,15 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from typing import Any, Final
+from typing import Any
 
 from gateway.fleet.unary_client import A, Method, Q, StreamMethod, UnaryClient
 from gateway.fleet.worker import Worker
-from gateway.fleet.worker_watch import WorkerWatch
+from gateway.fleet.worker_watch import LOSS_CODES, WorkerWatch
 from shared.errors import ServiceError, busy
 from shared.fleet import WorkerEntry
 
 log = logging.getLogger(__name__)
-
-# What says that a worker went, or is about to, and the call was not at fault as far as we know.
-_LOSSES: Final = frozenset({"worker_unavailable", "engine_failed"})
 
 
 class UnaryReplica(WorkerWatch):
@@ -155,9 +152,9 @@ class UnaryWorker(Worker):
 
     def _judge(self, replica: UnaryReplica, failure: ServiceError, *, is_last: bool) -> None:
         """Return if a failed call is to be made once more, and raise if it is not."""
-        if failure.code in _LOSSES:
+        if failure.code in LOSS_CODES:
             replica.on_doubt()
-        if is_last or failure.code not in _LOSSES:
+        if is_last or failure.code not in LOSS_CODES:
             raise failure
         log.info("%s: a call goes on elsewhere: %s", self.entry.name, failure.code)
 

@@ -27,6 +27,10 @@ _HANG_S: Final = 30.0
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 0.25
 
+# Codes of a failure of the worker, not of the request: it is gone, about to exit, or has lost
+# track of this gateway. Another attempt may succeed.
+LOSS_CODES: Final = frozenset({"worker_unavailable", "engine_failed", "watch_missing"})
+
 State = Literal["loading", "ready", "down"]
 
 

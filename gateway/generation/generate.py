@@ -14,9 +14,10 @@ import itertools
 import logging
 from collections.abc import AsyncGenerator, Sequence
 
+from gateway.fleet.admission import Ticket
 from gateway.fleet.mailbox import Mailbox
-from gateway.fleet.replica import Replica, Ticket
-from gateway.fleet.worker import TextWorker
+from gateway.fleet.replica import Replica
+from gateway.fleet.text_worker import TextWorker
 from gateway.generation.fold import Item
 from gateway.generation.resume import History
 from gateway.metrics import Metrics

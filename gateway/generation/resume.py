@@ -15,12 +15,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from gateway.fleet.mailbox import Mailbox
+from gateway.fleet.worker_watch import LOSS_CODES
 from gateway.generation.fold import Item
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 
-# Losses of a worker, whoever noticed: the Watch, the Submit, or the worker itself.
-_LOSSES: Final = frozenset({"worker_unavailable", "engine_failed", "watch_missing"})
 _CHARGES_TO_ISOLATE: Final = 2
 _MOST_RESUMES: Final = 16
 # A poisonous neighbour takes three workers along before it is found out, two of them six.
@@ -57,7 +56,7 @@ class History:
         Raises:
             ServiceError: there can be no other: `error` itself, or `engine_failed`.
         """
-        if error.code not in _LOSSES:
+        if error.code not in LOSS_CODES:
             raise error
         if self.accepted is None:
             self._absorb_submit(error)

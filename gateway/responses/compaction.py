@@ -19,7 +19,7 @@ from gateway.dialects.openai.responses import compaction
 from gateway.dialects.openai.responses.answer import Item
 from gateway.dialects.openai.responses.capsule import expand
 from gateway.dialects.openai.wire import TurnFields
-from gateway.fleet.worker import TextWorker
+from gateway.fleet.text_worker import TextWorker
 from gateway.generation.fold import fold
 from gateway.generation.generate import Generator
 from shared.errors import ServiceError

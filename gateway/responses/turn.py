@@ -24,7 +24,7 @@ from gateway.dialects.openai.responses.request import (
     make,
 )
 from gateway.dialects.openai.responses.stream import ResponseStream
-from gateway.fleet.worker import TextWorker
+from gateway.fleet.text_worker import TextWorker
 from gateway.generation.fold import fold
 from gateway.generation.generate import Generator
 from gateway.responses.compaction import Compacted, CompactionJob, Compactor, default_keep_tokens

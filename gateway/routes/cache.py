@@ -15,7 +15,7 @@ from aiohttp import web
 
 from gateway.context import CONTEXT
 from gateway.dialects.openai import errors
-from gateway.fleet.worker import TextWorker
+from gateway.fleet.text_worker import TextWorker
 from gateway.http.answer import answer_json
 from gateway.routes.route import Route
 from shared.pb import text_pb2 as pb

@@ -18,7 +18,8 @@ from aiohttp import web
 
 from gateway.context import CONTEXT
 from gateway.dialects.openai import errors
-from gateway.fleet.worker import TextWorker, Worker
+from gateway.fleet.text_worker import TextWorker
+from gateway.fleet.worker import Worker
 from gateway.metrics import Metrics
 from gateway.routes.route import Route
 

@@ -19,7 +19,7 @@ from gateway.dialects.base import MediaRef, P, Parsed, Renderer, Stamp, TextDial
 from gateway.dialects.json_body import unknown_keys
 from gateway.dialects.llama import infill, native
 from gateway.dialects.openai import chat, completions
-from gateway.fleet.worker import TextWorker
+from gateway.fleet.text_worker import TextWorker
 from gateway.generation.fold import Item, fold
 from gateway.http.body import read_body
 from gateway.http.sse import EventStream

@@ -7,9 +7,9 @@ import itertools
 
 import pytest
 
-from gateway.fleet.admission import Admission
+from gateway.fleet.admission import Admission, Ticket
 from gateway.fleet.mailbox import Mailbox
-from gateway.fleet.replica import Replica, Ticket
+from gateway.fleet.replica import Replica
 from shared.errors import ServiceError
 from shared.pb import common_pb2 as common
 from shared.pb import text_pb2 as pb

@@ -1,0 +1,58 @@
+"""A worker that generates text: replicas of one model behind one queue.
+
+Owns the sums over its replicas and the choice of one for calls that are not queued. The course of
+a request is generation/generate.py's. Runs on the gateway's event loop.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from gateway.fleet.admission import Admission
+from gateway.fleet.replica import Replica
+from gateway.fleet.text_client import TextClient
+from gateway.fleet.worker import Worker
+from shared.fleet import WorkerEntry
+
+
+class TextWorker(Worker):
+    """A worker that generates text."""
+
+    replicas: Sequence[Replica]
+
+    def __init__(
+        self, entry: WorkerEntry, replicas: Sequence[Replica], admission: Admission
+    ) -> None:
+        super().__init__(entry, replicas)
+        self.admission = admission
+
+    def counters(self) -> Counter[str]:
+        """Return what its replicas have counted together, also those of former processes."""
+        total: Counter[str] = Counter()
+        for replica in self.replicas:
+            total.update(replica.counters.values())
+        return total
+
+    def clients(self) -> Sequence[TextClient]:
+        """Return the way to each replica that is ready."""
+        return [replica.client for replica in self.replicas if replica.ready]
+
+    @property
+    def slots(self) -> int:
+        """The rows that decode together, over all replicas that are ready."""
+        cards = [replica.card for replica in self.replicas if replica.ready]
+        return sum(card.max_batch_size for card in cards if card is not None)
+
+    def client(self) -> TextClient:
+        """Return the way to the ready replica that has the least to do.
+
+        Raises:
+            ServiceError: none is ready.
+        """
+        self.require_ready()
+        ready = [replica for replica in self.replicas if replica.ready]
+        return min(ready, key=lambda replica: len(replica.forwarded)).client
+
+    def _clients(self) -> Sequence[TextClient]:
+        return [replica.client for replica in self.replicas]
