@@ -31,9 +31,9 @@ from deploy.starter_models import install
 from deploy.starter_models.archive import StarterError
 from shared import rundir
 from shared.config import add_arguments, add_refusals, plain_switches, refuse_environment
-from shared.declaration import ConfigError
+from shared.declaration import ConfigError, entries
 from shared.fleet import Fleet
-from shared.kind import DEFAULT
+from shared.kind import DEFAULT, KINDS
 from shared.lifecycle import EXIT_PERMANENT, PermanentError
 from shared.settings import refused
 
@@ -56,10 +56,12 @@ _COMMON: Final = (
     "api_key",
     "ctx_size",
     "parallel",
-    "embedding_model",
-    "reranker_model",
-    "audio_model",
-    "speech_model",
+    *(
+        entry.dest
+        for kind in KINDS.values()
+        for entry in entries(kind.settings)
+        if kind.name != DEFAULT and entry.name in kind.models
+    ),
 )
 
 

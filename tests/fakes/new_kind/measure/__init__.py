@@ -1,0 +1,1 @@
+"""A made-up kind of worker that measures the length of texts: its folder and its route module."""

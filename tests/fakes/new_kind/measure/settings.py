@@ -1,0 +1,19 @@
+"""Settings of the made-up kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from shared.declaration import Setting
+from shared.settings.process import LogLevel
+
+
+@dataclass(frozen=True)
+class MeasureSettings:
+    """Measure worker."""
+
+    model: Annotated[str, Setting("--measure-model", "Folder of a model.", metavar="MODEL")] = ""
+    alias: Annotated[tuple[str, ...], Setting("--measure-alias", "Other names.")] = ()
+    queue_depth: Annotated[int, Setting("--measure-queue-depth", "Calls at the worker.")] = 4
+    log_level: LogLevel = "info"
