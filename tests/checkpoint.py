@@ -1,9 +1,9 @@
-"""Tiny random checkpoints of real architectures, for tests that need a model but not its wits.
+"""Tiny random checkpoints of real architectures, for tests that need no sensible answers.
 
-Owns their configs, their weights and the cache folder they are kept in. Every folder is what
-`mlx_lm.load` expects, made from a seed alone, so that two machines write the same text. The
-weights are loud enough for greedy text to wander instead of repeating one token, and no special
-token is ever the likeliest, so that a stream runs to its token limit. Runs on the caller's thread.
+Owns their configs, their weights and the folder they are cached in. Each folder is what
+`mlx_lm.load` expects and is made from a seed, so that all machines generate the same text. The
+weights are scaled so that greedy text does not repeat one token, and no special token is ever the
+likeliest, so that a stream runs to its token limit. Runs on the caller's thread.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mlx_lm.utils import _get_classes
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-# Part of every folder's name: raise it whenever the files would come out differently.
+# Part of every folder's name; raise it whenever the generated files change.
 VERSION: Final = "2"
 TOKENIZER_FILES: Final = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 
@@ -42,10 +42,10 @@ _PLAIN: Final[dict[str, Any]] = {
     "tie_word_embeddings": False,
 }
 
-# What each family is for: `llama` a plain KV cache; `bytes` the same over a vocabulary of bytes,
-# whose text is cut inside characters all the time, with the tokens for gaps; `quantised` 4-bit
-# weights; `wide` heads of 64, which MLX can quantise the keys and values of; `sliding` a window of
-# 32 tokens beside full attention; `recurrent` Mamba-2 state beside attention.
+# The families. `llama`: a plain KV cache. `bytes`: the same with a vocabulary of bytes,
+# whose tokens often split characters, and with infill tokens. `quantised`: 4-bit weights. `wide`:
+# heads of 64, whose keys and values MLX can quantise. `sliding`: a window of 32 tokens beside full
+# attention. `recurrent`: Mamba-2 state beside attention.
 FAMILIES: Final[dict[str, dict[str, Any]]] = {
     "llama": _PLAIN,
     "bytes": _PLAIN,
@@ -85,12 +85,12 @@ def starter_folder() -> Path:
 
 
 def build(family: str, *, starter: Path | None = None, cache: Path | None = None) -> Path:
-    """Return the folder of a family's checkpoint, writing it first if it is not there.
+    """Return the folder of a family's checkpoint, writing it first if it is missing.
 
     Args:
         family: a key of `FAMILIES`.
-        starter: folder the tokenizer files come from; `bytes` needs none.
-        cache: where the checkpoints are kept.
+        starter: folder of the tokenizer files; `bytes` needs none.
+        cache: parent folder of the checkpoints.
 
     Raises:
         FileNotFoundError: `starter` has no tokenizer.
@@ -110,7 +110,7 @@ def build(family: str, *, starter: Path | None = None, cache: Path | None = None
 
 
 def _move(scratch: Path, folder: Path) -> None:
-    """Put a finished folder in its place; another process may have been faster."""
+    """Rename a finished folder; another process may have been faster."""
     try:
         scratch.rename(folder)
     except OSError:
@@ -139,7 +139,7 @@ def _write(family: str, starter: Path, folder: Path) -> None:
 def _weights(
     model: nn.Module, special: list[int], rng: np.random.Generator
 ) -> list[tuple[str, mx.array]]:
-    """Return a value for every matrix, and for the vectors whose first value would not do."""
+    """Return a value for every matrix, and for vectors whose initial value is unsuitable."""
     drawn = []
     for name, old in sorted(tree_flatten(model.parameters())):
         if old.ndim > 1:
@@ -149,7 +149,7 @@ def _weights(
                 weight[special] = 0
             drawn.append((name, mx.array(weight)))
         elif name.endswith("dt_bias"):
-            # A step of 0.05, as trained models have it: the state remembers some 20 tokens.
+            # A step of 0.05, as in trained models: the state covers some 20 tokens.
             drawn.append((name, mx.full(old.shape, -3.0)))
         elif model.model_type.startswith("gemma") and name.endswith("norm.weight"):
             # Gemma adds 1. Queries and keys stay at 2, so that attention is sharp.
@@ -160,9 +160,9 @@ def _weights(
 def _std(name: str, shape: tuple[int, ...]) -> float:
     """Return a matrix's standard deviation, found by trial.
 
-    Attention is sharp enough for the text to depend on all of its past, and not so sharp that it
-    magnifies rounding: a step computed in a batch and alone then picks the same token but for
-    some 3 cases in a million. Logits with a deviation of 4 leave a few candidates to sampling.
+    Attention is sharp enough for the text to depend on all previous tokens, and not so sharp that
+    it magnifies rounding: a step in a batch and alone picks the same token except in some 3 of a
+    million cases. Logits with a deviation of 4 leave a few candidates for sampling.
     """
     if name.endswith("embed_tokens.weight"):
         return 1.0
@@ -180,7 +180,7 @@ def _copy_tokenizer(starter: Path, folder: Path) -> None:
 
 
 def _read_tokenizer(folder: Path) -> tuple[list[int], int, int]:
-    """Return the ids of the special tokens, the size of the vocabulary and the id that ends."""
+    """Return the ids of the special tokens, the size of the vocabulary and the EOS id."""
     table = json.loads((folder / "tokenizer.json").read_text())
     config = json.loads((folder / "tokenizer_config.json").read_text())
     added = {entry["content"]: entry["id"] for entry in table["added_tokens"]}
@@ -189,7 +189,7 @@ def _read_tokenizer(folder: Path) -> tuple[list[int], int, int]:
 
 
 def _write_byte_tokenizer(folder: Path) -> None:
-    """Write a tokenizer of 256 bytes, the two marks of ChatML and the three of gaps."""
+    """Write a tokenizer of 256 bytes, the two ChatML tokens and the three infill tokens."""
     marks = ["<|im_start|>", "<|im_end|>"]
     gaps = ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"]
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())

@@ -1,7 +1,7 @@
 """One HTTP client for chat completions of any server under test, streamed or not.
 
-Owns how an answer is read: both forms become the same `Answer`, so that tests can compare them.
-A stream is checked on the way: roles, one finish reason, usage last, `[DONE]` once.
+Both forms are read into the same `Answer`, so that tests can compare them. The format of a stream
+is checked: roles, one finish reason, usage last, `[DONE]` once.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ GREEDY = {"temperature": 0}
 
 @dataclass(frozen=True)
 class Answer:
-    """What a client gets to know, whichever way it asked.
+    """An answer, streamed or not.
 
     Attributes:
-        text: thoughts, content, and the arguments of calls, one behind the other.
+        text: reasoning, content and the arguments of calls, concatenated.
     """
 
     text: str
@@ -37,16 +37,16 @@ class Answer:
 
 
 class Client:
-    """Speaks to one server.
+    """A client of one server.
 
     Args:
-        fields: of every body it sends; a request's own win.
+        fields: of every body; overridden by the fields of a request.
     """
 
     def __init__(self, session: aiohttp.ClientSession, **fields: Any) -> None:
         self.session = session
         self.fields = fields
-        # Chunks with text that have arrived on all streams: what tests wait for.
+        # Chunks with text received on all streams; tests wait for it.
         self.seen_chunks = 0
 
     def having(self, **fields: Any) -> Client:
@@ -54,7 +54,7 @@ class Client:
         return Client(self.session, **self.fields | fields)
 
     def body(self, prompt: str, **fields: Any) -> dict[str, Any]:
-        """Return the body of a request; `messages` among the fields replaces the prompt."""
+        """Return the body of a request; a field `messages` replaces the prompt."""
         return {"messages": [{"role": "user", "content": prompt}], **self.fields, **fields}
 
     async def get(self, path: str) -> tuple[int, Any]:
@@ -70,7 +70,7 @@ class Client:
             return reply.status, await reply.json()
 
     async def ask(self, prompt: str, **fields: Any) -> Answer:
-        """Return the answer of a request that does not stream and must succeed."""
+        """Return the answer of a request without streaming, which must succeed."""
         status, reply = await self.post(prompt, **fields)
         assert status == 200, reply
         (choice,) = reply["choices"]
@@ -87,7 +87,7 @@ class Client:
     async def events(
         self, path: str, body: dict[str, Any], headers: dict[str, str] | None = None
     ) -> AsyncIterator[Any]:
-        """Yield the events of any stream of unnamed ones."""
+        """Yield the events of a stream without event names."""
         async with self.session.post(path, json=body, headers=headers) as reply:
             assert reply.status == 200, await reply.text()
             async for line in reply.content:
@@ -98,22 +98,22 @@ class Client:
                     yield chunk
 
     async def ask_stream(self, prompt: str, **fields: Any) -> Answer:
-        """Return the answer of a stream, having checked its form."""
+        """Return the answer of a stream, after checking its format."""
         usage = {"stream_options": {"include_usage": True}}
         return read([chunk async for chunk in self.stream(prompt, **usage | fields)])
 
     async def slots(self) -> list[str]:
-        """Return the state of each slot, then one "queued" per waiting request."""
+        """Return the state of each slot, then "queued" per waiting request."""
         async with self.session.get("/slots", params=self._query) as reply:
             assert reply.status == 200, await reply.text()
             return [slot["state"] for slot in await reply.json()]
 
     async def is_idle(self) -> bool:
-        """Return whether no slot is taken and nothing waits."""
+        """Return whether no request runs or waits."""
         return set(await self.slots()) == {"idle"}
 
     async def reset_cache(self) -> None:
-        """Make the next prompt a cold one."""
+        """Empty the prompt cache."""
         async with self.session.post("/v1/cache/reset", params=self._query) as reply:
             assert reply.status == 200, await reply.text()
 
@@ -123,7 +123,7 @@ class Client:
 
 
 def assert_same(found: Sequence[Answer], expected: Sequence[Answer]) -> None:
-    """Check that answers are equal; log-probabilities up to rounding."""
+    """Check that answers are equal, with log-probabilities equal up to rounding."""
     for index, (one, other) in enumerate(zip(found, expected, strict=True)):
         assert one.text == other.text, index
         assert (one.finish_reason, one.usage) == (other.finish_reason, other.usage), index
@@ -136,7 +136,7 @@ def assert_same(found: Sequence[Answer], expected: Sequence[Answer]) -> None:
 
 
 def read(chunks: list[Any]) -> Answer:
-    """Return the answer that the chunks of a whole, unfailed stream amount to."""
+    """Fold the chunks of a complete stream without errors."""
     *head, last, usage, done = chunks
     assert done == "[DONE]"
     assert usage["choices"] == [], usage
@@ -157,7 +157,7 @@ async def disturb(
     chunks: Sequence[int],
     kill_worker: Callable[[str], None],
 ) -> list[Answer]:
-    """Run requests, kill their worker each time so many more chunks have come; return answers."""
+    """Run requests and kill their worker after each of these numbers of chunks; return answers."""
     await client.reset_cache()
     tasks = [asyncio.ensure_future(request) for request in requests]
     for count in chunks:
@@ -169,7 +169,7 @@ async def disturb(
 
 
 def _join(messages: Sequence[dict[str, Any]]) -> str:
-    """Return everything that a message says, or the parts of one."""
+    """Return the concatenated text of a message, or of its deltas."""
     calls = (call for message in messages for call in message.get("tool_calls", ()))
     parts = [message.get("reasoning_content") or "" for message in messages]
     parts += [message.get("content") or "" for message in messages]
@@ -185,7 +185,7 @@ def _has_text(chunk: Any) -> bool:
 
 @asynccontextmanager
 async def connect(url: str, **fields: Any) -> AsyncIterator[Client]:
-    """Yield a client that opens as many connections as it needs."""
+    """Yield a client with an unlimited number of connections."""
     timeout = aiohttp.ClientTimeout(total=None, sock_read=120)
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(url, timeout=timeout, connector=connector) as session:

@@ -1,4 +1,4 @@
-"""What every kind of test shares: the Redis server, and what is left out where there is none."""
+"""Fixtures of all tests: the Redis server; tests that need it are deselected without one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LEFT_OUT = pytest.StashKey[list[str]]()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what needs a program that this machine does not have."""
+    """Deselect tests whose program is not installed."""
     lacks = [] if is_installed() else [i for i in items if i.get_closest_marker("redis")]
     config.stash[_LEFT_OUT] = [item.nodeid for item in lacks]
     if lacks:
@@ -21,7 +21,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Name what could not be done."""
+    """List the deselected tests."""
     names = terminalreporter.config.stash.get(_LEFT_OUT, [])
     if names:
         terminalreporter.section(f"NOT DONE: {len(names)} tests, as {PROGRAM} is not installed")
@@ -30,7 +30,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """Yield a running server. Tests that stop it start it again."""
+    """Yield a running server; tests that stop it start it again."""
     server = RedisServer(tmp_path_factory.mktemp("r"))
     try:
         yield server

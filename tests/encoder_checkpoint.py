@@ -1,7 +1,7 @@
-"""Tiny random encoders and rerankers of real architectures, as their publishers lay them out.
+"""Tiny random encoders and rerankers of real architectures, in the layout of their publishers.
 
-Owns their configs, the names and shapes of their weights, and a tokenizer of words. Nothing here
-comes from the code under test: names are those of transformers. Weights are drawn from a seed.
+Owns their configs, the names and shapes of their weights, and a word tokenizer. Independent of the
+code under test: names are those of transformers. Weights are random with a fixed seed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from safetensors.numpy import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
 WORDS: Final = ("river", "bank", "money", "water", "the", "of", "a", "flows", "yes", "no", "deep")
-# Longest row of every model here but for `bert` and `xlm-roberta`, which have 160 positions.
+# Positions of `bert` and `xlm-roberta`; the other models have more.
 POSITIONS: Final = 160
 _SIZE, _WIDE, _LAYERS, _HEADS, _KV_HEADS, _HEAD = 32, 64, 4, 4, 2, 8
 
@@ -101,8 +101,8 @@ def build(
     """Write a checkpoint and return its folder.
 
     Args:
-        reranks: with a head of one label; for qwen3, the language model that is asked.
-        pooling: written as sentence-transformers does; empty for none.
+        reranks: with a classifier head; for qwen3, a generative reranker.
+        pooling: in the format of sentence-transformers; empty for none.
         dense: with a dense layer after the pooling.
         labels: of the head.
     """
@@ -146,7 +146,7 @@ def write_tokenizer(folder: Path, family: str) -> int:
             pair=f"[CLS] $A [SEP] $B:{second} [SEP]:{second}",
             special_tokens=[first, last],
         )
-    # Some publishers leave these in; they must not reach a model.
+    # Some published tokenizers have these set; the worker must reset them.
     tokenizer.enable_padding(length=16)
     tokenizer.enable_truncation(7)
     tokenizer.save(str(folder / "tokenizer.json"))
@@ -158,8 +158,8 @@ def write_tokenizer(folder: Path, family: str) -> int:
 def _write_modules(folder: Path, pooling: str, rng: np.random.Generator, *, dense: bool) -> None:
     kinds = ["Transformer", "Pooling", *(["Dense"] if dense else []), "Normalize"]
     modules = [
-        {"idx": place, "path": f"{place}_{kind}" if place else "", "type": f"st.models.{kind}"}
-        for place, kind in enumerate(kinds)
+        {"idx": index, "path": f"{index}_{kind}" if index else "", "type": f"st.models.{kind}"}
+        for index, kind in enumerate(kinds)
     ]
     (folder / "modules.json").write_text(json.dumps(modules))
     flag = {"mean": "mean_tokens", "cls": "cls_token", "max": "max_tokens", "last": "lasttoken"}
@@ -175,7 +175,7 @@ def _write_modules(folder: Path, pooling: str, rng: np.random.Generator, *, dens
 
 
 def _draw(name: str, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray[Any, Any]:
-    """Return values that keep every part of a forward pass in play."""
+    """Return values for which every part of the forward pass matters."""
     is_norm = "norm" in name.lower() and name.endswith("weight")
     if len(shape) == 1:
         return (rng.standard_normal(shape) * 0.1 + is_norm).astype(np.float32)

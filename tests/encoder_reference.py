@@ -1,7 +1,7 @@
-"""Plain float64 forward passes of encoders, one row at a time: what the worker is held against.
+"""Plain float64 forward passes of encoders, one row at a time: the reference for the worker.
 
-Written from the papers' formulas and transformers' modelling code, without batches, padding or
-masks but for windows; so nothing that could go wrong there can go wrong here.
+Written from the formulas of the papers and the code of transformers, without batches and padding;
+the only masks are those of windows.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Reference:
         return one / np.linalg.norm(one)
 
     def score(self, ids: Sequence[int], types: Sequence[int] | None = None) -> float:
-        """Return what a classifier with one label makes of a pair."""
+        """Return the score of a pair by a classifier with one label."""
         hidden, family = self.hidden(ids, types), self.config["model_type"]
         if family == "bert":
             x = np.tanh(self._linear(hidden[0], "pooler.dense"))
@@ -71,7 +71,7 @@ class Reference:
         return float(_sigmoid(logit[0]))
 
     def odds(self, ids: Sequence[int], yes: int, no: int) -> float:
-        """Return the chance of one next token against another."""
+        """Return the probability of one next token against another."""
         table = self.weights.get("lm_head.weight", self.weights["embed_tokens.weight"])
         last = self.hidden(ids)[-1]
         return float(_sigmoid(last @ table[yes] - last @ table[no]))
@@ -206,9 +206,9 @@ def _attend(
     if is_causal:
         hidden |= distance < 0
     scores = np.where(hidden, -np.inf, scores)
-    chances = np.exp(scores - scores.max(-1, keepdims=True))
-    chances /= chances.sum(-1, keepdims=True)
-    return (chances @ v).transpose(1, 0, 2).reshape(q.shape[1], -1)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    weights /= weights.sum(-1, keepdims=True)
+    return (weights @ v).transpose(1, 0, 2).reshape(q.shape[1], -1)
 
 
 def _rotate(x: Array, theta: float) -> Array:

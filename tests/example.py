@@ -1,7 +1,7 @@
-"""Examples of the documentation, run as a reader would run them.
+"""Runs the examples of the documentation against a server under test.
 
-Owns how an example is found on a page, pointed at a server under test and judged: a command is
-run by bash with the real curl, Python with the real clients. Everything here blocks.
+Owns how examples are found on a page, changed to the server's address and run: commands by bash
+with the real curl, Python with the real clients. All calls block.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-# What the reference leaves open.
+# Placeholders in the reference.
 _GAPS = {'"messages": [...]': '"messages": [{"role": "user", "content": "Hi"}]'}
 _NAMED = re.compile(r"^# (\w+)\n(.*?)(?=\n\n#|\Z)", re.MULTILINE | re.DOTALL)
 _ADDRESS = re.compile(r"http://(localhost|127\.0\.0\.1):8080")
-# The word after the language is the kind of worker it asks, unless that is the text worker.
+# The word after the language is the kind of worker; without one it is text.
 _FENCE = re.compile(r"^```(sh|python)(?: (\w+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _OURS = ("make ", ".venv/bin/")
 _EXPECTED = re.compile(r"^# answers (\d+)$", re.MULTILINE)
-# Quiet but for what goes wrong, the status after the body, and an end to every wait.
+# Prints errors only, the status after the body, and has a time limit.
 _CURL = "curl() { command curl -sS --max-time 240 -w '\\n%{http_code}' \"$@\"; }\n"
 
 
@@ -33,8 +33,8 @@ class Example:
     """One fenced example.
 
     Attributes:
-        place: page and number, for the test's name.
-        kind: of the worker it asks.
+        place: page and number, for the name of the test.
+        kind: of the worker.
     """
 
     place: str
@@ -44,26 +44,26 @@ class Example:
 
     @property
     def is_command(self) -> bool:
-        """Whether it asks a server, as most commands do that are not about a checkout."""
+        """Whether it calls a server; others need a checkout."""
         return self.language == "sh" and not self.text.startswith(_OURS)
 
     @property
     def expected_status(self) -> int:
-        """What its comment says that the server answers; 200 without one."""
+        """The status of its comment `# answers N`, else 200."""
         found = _EXPECTED.search(self.text)
         return int(found[1]) if found else 200
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command printed: the body of the answer and its status."""
+    """The output of a command: body and status."""
 
     status: int
     body: str
 
 
 def read_pages(*kinds: str) -> list[Example]:
-    """Return the examples of the README and of docs/api that ask workers of some kinds."""
+    """Return the examples of the README and docs/api for some kinds of workers."""
     paths = [ROOT / "README.md", *sorted((ROOT / "docs/api").glob("*.md"))]
     found = [example for path in paths for example in _read_page(path)]
     return [example for example in found if example.kind in kinds]
@@ -78,7 +78,7 @@ def _read_page(path: Path) -> list[Example]:
 
 
 def read_reference() -> dict[str, str]:
-    """Return the curl examples of the REST reference, with its gaps filled, by name."""
+    """Return the curl examples of the REST reference by name, with placeholders filled."""
     text = (ROOT / "tests/models/reference.sh").read_text("utf-8")
     for gap, filled in _GAPS.items():
         text = text.replace(gap, filled)
@@ -95,20 +95,20 @@ def run_command(command: str, url: str) -> Outcome:
 
 
 def run_commands(commands: dict[str, str], url: str) -> dict[str, Outcome]:
-    """Run commands: those that ask for an answer at the same time, as a server batches them.
+    """Run commands, those with a body at the same time, which the server batches.
 
-    The others come after them: a server with all its slots taken says so in its health.
+    The others follow: a server with no free slot reports that in /health.
     """
-    asking = {name: text for name, text in commands.items() if " -d " in text}
-    with ThreadPoolExecutor(len(asking)) as pool:
-        outcomes = pool.map(lambda command: run_command(command, url), asking.values())
-        found = dict(zip(asking, outcomes, strict=True))
-    found.update((n, run_command(t, url)) for n, t in commands.items() if n not in asking)
+    posting = {name: text for name, text in commands.items() if " -d " in text}
+    with ThreadPoolExecutor(len(posting)) as pool:
+        outcomes = pool.map(lambda command: run_command(command, url), posting.values())
+        found = dict(zip(posting, outcomes, strict=True))
+    found.update((n, run_command(t, url)) for n, t in commands.items() if n not in posting)
     return found
 
 
 def run_python(text: str, url: str) -> str:
-    """Run a program against a server and return what it printed."""
+    """Run a program against a server and return its output."""
     printed = io.StringIO()
     code = compile(_ADDRESS.sub(url, text), "example", "exec")
     names: dict[str, Any] = {"__name__": "__main__"}

@@ -1,7 +1,7 @@
-"""The grammar of an Anthropic stream, as a machine that follows its events.
+"""A state machine that checks the events of an Anthropic stream.
 
-Whatever takes a stream of this dialect in the tests has it checked here on the way: one start, one
-block open at a time and numbered from 0, deltas of its own kind, one reason, one end.
+Every test that reads such a stream uses it. It requires one start, one open block at a time,
+numbered from 0, deltas of the block's type, one stop reason and one end.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ DELTAS = {
 
 
 class MessageReader:
-    """Feed it bytes, cut anywhere.
+    """Reads a stream in pieces of any length.
 
     Attributes:
-        state: "new", "between" blocks, in a "block", "told" why, "done" or "failed".
-        message: as it stands. The arguments of calls are their text, under "arguments".
-        pings: signs of life so far.
+        state: "new", "between" blocks, in a "block", "stopping", "done" or "failed".
+        message: so far; the arguments of calls are text, under "arguments".
     """
 
     def __init__(self) -> None:
@@ -34,13 +33,13 @@ class MessageReader:
         self._rest = b""
 
     def feed(self, data: bytes) -> None:
-        """Follow the events that are whole by now."""
+        """Read bytes and check the complete events."""
         *events, self._rest = (self._rest + data).split(b"\n\n")
         for event in events:
             self._read(event.decode())
 
     def close(self) -> dict[str, Any]:
-        """Return the message of a stream that must have ended."""
+        """Return the message; the stream must have ended."""
         assert self._rest == b""
         assert self.state == "done", (self.state, self.error)
         return self.message
@@ -84,7 +83,7 @@ class MessageReader:
         assert self.state == "block"
         block, delta = self._open(fields), fields["delta"]
         key = DELTAS[block["type"]][delta["type"]]
-        assert delta[key], "an empty piece"
+        assert delta[key], "an empty delta"
         block["arguments" if key == "partial_json" else key] += delta[key]
 
     def _on_content_block_stop(self, fields: dict[str, Any]) -> None:
@@ -94,7 +93,7 @@ class MessageReader:
 
     def _on_message_delta(self, fields: dict[str, Any]) -> None:
         assert self.state == "between"
-        self.state = "told"
+        self.state = "stopping"
         assert fields["delta"]["stop_reason"] is not None
         self.message |= fields["delta"]
         before = self.message["usage"]
@@ -103,7 +102,7 @@ class MessageReader:
         self.message["usage"] = before | fields["usage"]
 
     def _on_message_stop(self, _fields: dict[str, Any]) -> None:
-        assert self.state == "told"
+        assert self.state == "stopping"
         self.state = "done"
 
     def _on_error(self, fields: dict[str, Any]) -> None:
@@ -117,7 +116,7 @@ class MessageReader:
 
 
 def read_message(data: bytes) -> dict[str, Any]:
-    """Return the message of a whole stream that did not fail."""
+    """Return the message of a complete stream without errors."""
     reader = MessageReader()
     reader.feed(data)
     return reader.close()

@@ -1,4 +1,4 @@
-"""Prompts and settings for tests that compare texts: the same on every machine."""
+"""Prompts and settings for tests that compare texts; the same on every machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WORDS: Final = (
     "salt",
 )
 
-# Settings that differ in everything a row of the batch may differ in.
+# Settings that cover every rule a row of the batch may have.
 MIX: Final[tuple[dict[str, Any], ...]] = (
     {"temperature": 0},
     {"temperature": 0.8, "seed": 1},
@@ -31,10 +31,10 @@ MIX: Final[tuple[dict[str, Any], ...]] = (
 
 
 def make_prompt(number: int, words: int | None = None) -> str:
-    """Return a prompt that shares no beginning with those of other numbers.
+    """Return a prompt that shares no prefix with those of other numbers.
 
     Args:
-        words: how many; by default, 5 to 60.
+        words: number of words; by default 5 to 60.
     """
     rng = random.Random(number)
     count = words or rng.randint(5, 60)

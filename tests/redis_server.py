@@ -1,4 +1,4 @@
-"""A real redis-server for tests, on a socket in a folder of its own, keeping nothing on disk."""
+"""A real redis-server for tests, on a socket in its own folder, without files."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def is_installed() -> bool:
 
 
 class RedisServer:
-    """One server; it can be stopped, started anew without its data, and frozen.
+    """One server; it can be stopped, restarted without its data, and frozen.
 
     Args:
-        folder: its own, with a path short enough for a socket below it.
+        folder: used by this server only, with a path short enough for a socket.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -48,7 +48,7 @@ class RedisServer:
         self._socket.unlink(missing_ok=True)
 
     def freeze(self) -> None:
-        """Make it answer nobody, and refuse nobody either."""
+        """Stop answering, with connections left open."""
         self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:

@@ -1,9 +1,8 @@
-"""The grammar of a Responses stream, as a machine that follows its events.
+"""A state machine that checks the events of a Responses stream.
 
-Whatever takes a stream of this dialect in the tests has it checked here on the way: numbers from
-0, a beginning in two events, of which the second may come again as a sign of life, one item open
-at a time and placed behind the one before, deltas that add up to what is told at the end, and an
-end whose response holds exactly the items that closed.
+Every test that reads such a stream uses it. It requires sequence numbers from 0, two events at the
+start (the second may be repeated as a ping), one open item at a time, with consecutive indices,
+deltas that add up to the final text, and a final response that contains exactly the closed items.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import json
 from typing import Any
 
 ENDS = ("response.completed", "response.incomplete", "response.failed")
-# Type of an item → its delta, and what tells the whole.
+# Item type → its delta event, its done event, and the key of the text.
 TEXTS = {
     "message": ("response.output_text.delta", "response.output_text.done", "text"),
     "reasoning": ("response.reasoning_text.delta", "response.reasoning_text.done", "text"),
@@ -26,15 +25,15 @@ COMPACTION = ("mlx.compaction.started", "mlx.compaction.completed")
 
 
 class ResponseReader:
-    """Feed it bytes, cut anywhere.
+    """Reads a stream in pieces of any length.
 
     Attributes:
-        state: "new", "created", "between" items, in an "item", "told" the whole of one, after the
-            "error" event, or "done".
-        kinds: the types of the events so far.
-        response: as the last event with one had it.
-        items: those that closed.
-        signs: of life so far.
+        state: "new", "created", "between" items, in an "item", "complete" after its text, "error"
+            after the error event, or "done".
+        kinds: event types so far.
+        response: of the last event that has one.
+        items: the closed ones.
+        pings: repeated `response.in_progress` events.
     """
 
     def __init__(self) -> None:
@@ -45,20 +44,20 @@ class ResponseReader:
         self.items: list[dict[str, Any]] = []
         self.compaction: dict[str, Any] = {}
         self.comments = 0
-        self.signs = 0
+        self.pings = 0
         self._rest = b""
         self._item: dict[str, Any] = {}
         self._text = ""
         self._logprobs: list[Any] = []
 
     def feed(self, data: bytes) -> None:
-        """Follow the events that are whole by now."""
+        """Read bytes and check the complete events."""
         *events, self._rest = (self._rest + data).split(b"\n\n")
         for event in events:
             self._read(event.decode())
 
     def close(self) -> dict[str, Any]:
-        """Return the response of a stream that must have ended, and not in failure."""
+        """Return the response; the stream must have ended without an error."""
         assert self._rest == b""
         assert self.state == "done", (self.state, self.error)
         assert self.response["status"] in ("completed", "incomplete"), self.error
@@ -82,10 +81,10 @@ class ResponseReader:
         elif kind == "error":
             assert self.state not in ("new", "created", "error")
             self.state, self.error = "error", fields
-        elif kind == "response.in_progress" and self.state in ("between", "item", "told"):
+        elif kind == "response.in_progress" and self.state in ("between", "item", "complete"):
             response = fields["response"]
             assert (response["status"], response["output"]) == ("in_progress", self.items)
-            self.signs += 1
+            self.pings += 1
         elif kind in ("response.created", "response.in_progress"):
             self._begin(kind, fields["response"])
         elif kind in COMPACTION:
@@ -110,7 +109,7 @@ class ResponseReader:
         assert fields["output_index"] == len(self.items)
         self.state, self._item, self._text, self._logprobs = "item", item, "", []
         if item["type"] == "compaction":
-            self.state = "told"
+            self.state = "complete"
             return
         assert item["status"] == "in_progress"
         assert item.get("content", []) == []
@@ -132,22 +131,22 @@ class ResponseReader:
         elif kind == delta:
             assert self.state == "item"
             assert item["type"] != "message" or "part" in item
-            assert fields["delta"] or fields.get("logprobs"), "an empty piece"
+            assert fields["delta"] or fields.get("logprobs"), "an empty delta"
             self._text += fields["delta"]
             self._logprobs += fields.get("logprobs", [])
         elif kind == done:
             assert (self.state, fields[key]) == ("item", self._text)
-            self.state = "told"
+            self.state = "complete"
         else:
             assert (kind, item["type"]) == ("response.content_part.done", "message")
-            assert self.state == "told"
+            assert self.state == "complete"
             assert fields["part"]["text"] == self._text
-            # The last tokens of a text may be markup that no delta carries.
+            # The last tokens of a text may be markup that is in no delta.
             assert fields["part"]["logprobs"][: len(self._logprobs)] == self._logprobs
             item["part"] = fields["part"]
 
     def _close(self, item: dict[str, Any]) -> None:
-        assert self.state == "told"
+        assert self.state == "complete"
         assert (item["id"], item["type"]) == (self._item["id"], self._item["type"])
         if item["type"] == "message":
             assert item["content"] == [self._item["part"]]
@@ -162,14 +161,14 @@ class ResponseReader:
         assert response["id"] == self.response["id"]
         status = response["status"]
         self.response = response
-        said = [item for item in response["output"] if item["type"] == "message"]
-        text = "".join(part["text"] for item in said for part in item["content"])
+        messages = [item for item in response["output"] if item["type"] == "message"]
+        text = "".join(part["text"] for item in messages for part in item["content"])
         assert response["output_text"] == text
         if kind == "response.failed":
             assert self.state == "error"
             assert status in ("failed", "cancelled")
             assert (response["error"] is None) == (status == "cancelled")
-            # What was open is there as far as it came.
+            # An open item is included as far as it was generated.
             assert response["output"][: len(self.items)] == self.items
             assert len(response["output"]) <= len(self.items) + 1
         else:
@@ -185,7 +184,7 @@ class ResponseReader:
 
 
 def read_response(data: bytes) -> dict[str, Any]:
-    """Return the response of a whole stream that did not fail."""
+    """Return the response of a complete stream without errors."""
     reader = ResponseReader()
     reader.feed(data)
     return reader.close()

@@ -1,4 +1,4 @@
-"""Random JSON schemas in which every string and array has an end, for tests and measurements."""
+"""Random JSON schemas with bounded strings and arrays, for tests and measurements."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def make_schemas(count: int, seed: int) -> list[dict[str, Any]]:
 
 
 def to_fields(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a chat completion that ask for a schema."""
+    """Return the fields of a chat completion with a schema."""
     inner = {"name": "x", "schema": schema}
     return {"response_format": {"type": "json_schema", "json_schema": inner}}
 
 
 def check_answer(choice: dict[str, Any], schema: dict[str, Any]) -> bool:
-    """Return whether a choice is finished; if it is, it must be valid."""
+    """Return whether a choice is finished; a finished one must be valid."""
     if choice["finish_reason"] != "stop":
         return False
     jsonschema.validate(json.loads(choice["message"]["content"]), schema)

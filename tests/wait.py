@@ -1,6 +1,6 @@
-"""Waiting for something to become true, with an end to it.
+"""Waiting for a condition with a timeout.
 
-Owns how often is looked and for how long; `until` is for coroutines, `wait_for` blocks.
+`until` is for coroutines, `wait_for` blocks.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 async def until(holds: Callable[[], Any], timeout_s: float = 60.0) -> None:
-    """Wait for something to become true; it may be a coroutine function."""
+    """Wait until a function or coroutine function returns a true value."""
     async with asyncio.timeout(timeout_s):
         while True:
             held = holds()
@@ -25,11 +25,11 @@ async def until(holds: Callable[[], Any], timeout_s: float = 60.0) -> None:
 
 
 def wait_for(condition: Callable[[], T], timeout_s: float = 60.0) -> T:
-    """Return the first true value of a condition."""
+    """Wait for the first true value of a function and return it."""
     deadline_s = time.monotonic() + timeout_s
     while time.monotonic() < deadline_s:
         value = condition()
         if value:
             return value
         time.sleep(0.02)
-    raise AssertionError(f"nothing happened in {timeout_s} s")
+    raise AssertionError(f"the condition was not true within {timeout_s} s")

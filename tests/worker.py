@@ -1,6 +1,6 @@
-"""A text worker seen without a gateway: its frames, its heartbeat, its engine's step numbers.
+"""A gRPC client of a text worker, without a gateway: frames, heartbeats, step numbers.
 
-Owns one channel and one Watch. Lives on the test's event loop.
+Owns one channel and one Watch. Runs on the event loop of the test.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.wait import until
 
 
 class WorkerLink:
-    """What a gateway has with a worker.
+    """The calls of a gateway to a worker.
 
     Attributes:
         beat: the last heartbeat.
@@ -36,7 +36,7 @@ class WorkerLink:
         self.beats = 0
 
     async def watch(self, opened: asyncio.Event) -> None:
-        """Keep frames until cancelled."""
+        """Collect frames until cancelled."""
         call = self._stub.Watch(pb.WatchRequest(gateway_id=self._gateway_id))
         try:
             while isinstance(frame := await call.read(), pb.StepFrame):
@@ -55,7 +55,7 @@ class WorkerLink:
         max_tokens: int,
         priority: common.Priority.ValueType = common.PRIORITY_NORMAL,
     ) -> tuple[int, pb.Accepted]:
-        """Queue a greedy request; return its key and what the worker said."""
+        """Submit a greedy request; return its key and the worker's reply."""
         key = next(self._keys)
         self.events[key] = []
         request = pb.GenerateRequest(
@@ -71,7 +71,7 @@ class WorkerLink:
         return key, await self._stub.Submit(request)
 
     def has(self, key: int, kind: str) -> bool:
-        """Return whether an event has come: `started`, `delta`, `finished` and so on."""
+        """Return whether an event has arrived: `started`, `delta`, `finished` and so on."""
         return any(event.HasField(kind) for event in self.events[key])
 
     async def find(self, key: int, kind: str) -> pb.Event:
@@ -80,7 +80,7 @@ class WorkerLink:
         return next(event for event in self.events[key] if event.HasField(kind))
 
     async def fresh_beat(self) -> worker_pb2.Heartbeat:
-        """Wait for the next heartbeat but one: what it says is of now."""
+        """Wait for the second next heartbeat, which is current."""
         wanted = self.beats + 2
         await until(lambda: self.beats >= wanted)
         return self.beat

@@ -17,7 +17,7 @@ async def create(harness: Harness, given="hi", **fields):
     """Return the response of a request that must succeed."""
     status, reply = await ask(harness, given, **fields)
     assert status == 200, reply
-    assert spec.complaints("openai", "Response", reply) == []
+    assert spec.find_errors("openai", "Response", reply) == []
     return reply
 
 
@@ -41,7 +41,7 @@ async def read(harness: Harness, given="hi", **fields) -> ResponseReader:
     reader.feed(data)
     assert reader.state == "done"
     for event in spec.read_events(data.decode()):
-        assert spec.complaints("openai", "ResponseStreamEvent", event) == []
+        assert spec.find_errors("openai", "ResponseStreamEvent", event) == []
     return reader
 
 

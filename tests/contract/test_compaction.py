@@ -30,7 +30,7 @@ async def test_compact_keeps_what_fits_and_summarises_the_rest(harness: Harness)
         harness, history, path=f"{PATH}/compact", keep_tokens=60, max_output_tokens=40
     )
     assert status == 200, reply
-    assert spec.complaints("openai", "CompactResource", reply) == []
+    assert spec.find_errors("openai", "CompactResource", reply) == []
     assert reply["object"] == "response.compaction"
     (request,) = harness.worker.submitted
     assert request.max_tokens == 40

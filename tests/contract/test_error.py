@@ -174,7 +174,7 @@ def dialect(request) -> Dialect:
 
 def check(dialect: Dialect, code: str, body: Any, message: str | None = None) -> None:
     """Check the whole body of an error."""
-    assert spec.complaints(dialect.vendor, "ErrorResponse", body) == []
+    assert spec.find_errors(dialect.vendor, "ErrorResponse", body) == []
     error = body["error"]
     assert error["type"] == FORMS[code][dialect.column], code
     assert error["message"] if message is None else error["message"] == message
@@ -188,7 +188,7 @@ def check_end(dialect: Dialect, code: str, stream: str, message: str) -> None:
     for event in spec.read_events(stream) if dialect.event else ():
         is_error = dialect.vendor == "anthropic" and event["type"] == "error"
         component = "ErrorResponse" if is_error else dialect.event
-        assert spec.complaints(dialect.vendor, component, event) == []
+        assert spec.find_errors(dialect.vendor, component, event) == []
 
 
 def test_the_table_has_every_code():

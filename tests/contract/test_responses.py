@@ -93,7 +93,7 @@ async def test_input_tokens_counts_the_history_too_and_runs_nothing(harness: Har
     ):
         status, reply = await ask(harness, "four five", path=f"{PATH}/input_tokens", **fields)
         assert status == 200
-        assert spec.complaints("openai", "TokenCountsResource", reply) == []
+        assert spec.find_errors("openai", "TokenCountsResource", reply) == []
         counted[name] = reply["input_tokens"]
     assert counted["alone"] == 2
     assert counted["instructed"] == 5
@@ -133,7 +133,7 @@ async def test_a_response_under_way_is_cancelled_by_its_id(harness: Harness, kee
     place = f"{PATH}/{reader.response['id']}"
     status, cancelled = await call(harness, "POST", f"{place}/cancel")
     assert (status, cancelled["status"]) == (200, "cancelled")
-    assert spec.complaints("openai", "Response", cancelled) == []
+    assert spec.find_errors("openai", "Response", cancelled) == []
     reader.feed(await reply.read())
     assert reader.kinds[-2:] == ["error", "response.failed"]
     assert (reader.error["code"], reader.response["status"]) == ("cancelled", "cancelled")

@@ -33,9 +33,9 @@ def test_a_body_is_as_specified(case):
     body = json.loads((FOLDER / case / "body.json").read_text("utf-8"))
     if body.get("error"):
         component = ERRORS
-    assert spec.complaints(vendor, component, body) == []
+    assert spec.find_errors(vendor, component, body) == []
     if vendor == "anthropic":
-        assert spec.complaints(vendor, BETA + component, body) == []
+        assert spec.find_errors(vendor, BETA + component, body) == []
 
 
 @pytest.mark.parametrize("case", cases("stream.sse"))
@@ -44,9 +44,9 @@ def test_every_event_is_as_specified(case):
     for event in spec.read_events((FOLDER / case / "stream.sse").read_text("utf-8")):
         of_errors = event.get("type") == "error" and vendor == "anthropic"
         named = ERRORS if of_errors else component
-        assert spec.complaints(vendor, named, event) == [], event
+        assert spec.find_errors(vendor, named, event) == [], event
         if vendor == "anthropic":
-            assert spec.complaints(vendor, BETA + named, event) == [], event
+            assert spec.find_errors(vendor, BETA + named, event) == [], event
 
 
 CHUNK = {
@@ -92,7 +92,7 @@ CHUNK = {
     ],
 )
 def test_a_complaint_names_the_key_at_fault(vendor, component, value, complaint):
-    found = spec.complaints(vendor, component, value)
+    found = spec.find_errors(vendor, component, value)
     if complaint is None:
         assert found == []
     else:
@@ -100,4 +100,4 @@ def test_a_complaint_names_the_key_at_fault(vendor, component, value, complaint)
 
 
 def test_every_exception_is_needed():
-    assert spec.needless() == []
+    assert spec.find_needless() == []

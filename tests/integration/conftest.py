@@ -1,4 +1,4 @@
-"""Servers that many tests share: starting one takes seconds."""
+"""Servers that many tests share, since starting one takes seconds."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ BUDGET_BYTES = 11 * PAGE_BYTES
 
 @pytest.fixture(scope="session")
 def make_folder(tmp_path_factory):
-    """Make folders with short paths, as sockets lie below them, to start servers in."""
+    """Make folders to start servers in, with paths short enough for sockets."""
 
     def make():
         folder = tmp_path_factory.mktemp("s")
-        # A user's own, which must not be taken for the package.
+        # A module of the user, which must not shadow the package.
         (folder / "gateway.py").write_text("raise SystemExit('not this one')\n")
         return folder
 
@@ -32,10 +32,10 @@ def make_folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def zoo(make_folder):
-    """A server with a worker for each family, named like it; `llama` is the default.
+def fleet(make_folder):
+    """A server with one worker per family, named after it; `llama` is the default.
 
-    Tests leave it idle and with all its workers alive.
+    Tests leave it idle, with all workers alive.
     """
     workers = [
         {"name": family, "model": str(checkpoint.build(family)), "alias": [family], "parallel": 8}
@@ -46,11 +46,11 @@ def zoo(make_folder):
 
 
 @pytest.fixture(scope="session")
-def odd(make_folder):
-    """A server that takes no other names than its workers': each has something of its own.
+def limited(make_folder):
+    """A server with `strict_model` whose workers have small limits.
 
-    `narrow`, the default, has little context; `poor` little memory; `kv8` and `kv4` quantise
-    their keys and values.
+    `narrow`, the default, has a small context; `poor` little memory; `kv8` and `kv4` quantised
+    keys and values.
     """
     plain, wide = (str(checkpoint.build(family)) for family in ("bytes", "wide"))
     options = {
@@ -66,10 +66,10 @@ def odd(make_folder):
 
 @pytest.fixture(scope="session")
 def hermes(make_folder):
-    """A server whose models have a template with tools and thoughts, which SmolLM2's has not.
+    """A server whose models have a template with tools and reasoning, unlike SmolLM2's own.
 
-    `smol`, the default, is SmolLM2: it spells `</think>` in three tokens and `<tool_call>` in
-    five; `tiny` a random llama.
+    `smol`, the default, is SmolLM2, which encodes `</think>` in three tokens and `<tool_call>` in
+    five; `tiny` is a random llama.
     """
     template = str(ROOT / "tests" / "data" / "hermes.jinja")
     common = {"chat_template_file": template, "parallel": 8}
@@ -83,7 +83,7 @@ def hermes(make_folder):
 
 
 @pytest.fixture(scope="session")
-async def client(zoo):
-    """A client of the zoo; its requests name no model."""
-    async with connect(zoo.url) as client:
+async def client(fleet):
+    """A client of `fleet`; its requests name no model."""
+    async with connect(fleet.url) as client:
         yield client

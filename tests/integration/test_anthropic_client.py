@@ -1,4 +1,4 @@
-"""The official Anthropic client against the whole server; on SmolLM2 where wits are needed."""
+"""The official Anthropic client against the whole server; on SmolLM2 where answers matter."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BILLING = "x-anthropic-billing-header: cc_version=2.1.241; cch=%05x;"
 
 
 def ask(*more, **fields):
-    """Return the fields of a greedy request that leaves nothing in the cache."""
+    """Return the fields of a greedy request that does not use the prompt cache."""
     fixed = {"temperature": 0, "cache_prompt": False}
     common = {"model": "tiny", "max_tokens": 12, "messages": [CAPITAL, *more]}
     return common | {"extra_body": fixed | fields.pop("extra_body", {})} | fields
@@ -47,7 +47,7 @@ def client(hermes):
 
 
 def both(client, **fields):
-    """Return a message, having checked that it is the same streamed."""
+    """Return a message, after checking that the streamed one is equal."""
     whole = client.messages.create(**fields)
     with client.messages.stream(**fields) as stream:
         streamed = stream.get_final_message()
@@ -62,12 +62,12 @@ def both(client, **fields):
 
 
 def comparable(block):
-    """Return a block without what differs from one request to the next."""
+    """Return a block without the fields that differ between requests."""
     hidden = {"id": None, "parsed_output": None}
     return block.to_dict() | hidden
 
 
-def test_the_capital_of_france_is_paris_whatever_the_model_is_called(client):
+def test_an_unknown_model_name_reaches_the_default_model(client):
     message = both(client, **ask(model="claude-haiku-4-5"))
     assert "Paris" in message.content[0].text
     assert message.model == "smol"
@@ -75,20 +75,20 @@ def test_the_capital_of_france_is_paris_whatever_the_model_is_called(client):
     assert message.usage.input_tokens == counted.input_tokens > 0
 
 
-def test_an_answer_is_gone_on_with_where_the_assistant_left_it(client):
+def test_an_answer_continues_a_last_assistant_turn(client):
     prefill = {"role": "assistant", "content": "The capital of France is the city of"}
     message = both(client, **ask(prefill, model="smol", max_tokens=2))
     assert message.content[0].text.strip().startswith("Paris")
 
 
-def test_a_stop_sequence_is_named_and_not_shown(client):
+def test_a_stop_sequence_is_reported_and_not_in_the_text(client):
     text = client.messages.create(**ask()).content[0].text
     message = both(client, **ask(stop_sequences=["never", text[12:17]]))
     assert (message.stop_reason, message.stop_sequence) == ("stop_sequence", text[12:17])
     assert message.content[0].text == text[: text.index(text[12:17])]
 
 
-def test_a_growing_conversation_is_read_from_the_cache_though_its_account_changes(client):
+def test_a_growing_conversation_is_cached_although_its_billing_line_changes(client):
     rules = make_prompt(7, words=80)
     turns, read = [], []
     for number, question in enumerate(("Hello.", "And now?", "And then?")):
@@ -112,7 +112,7 @@ def test_a_growing_conversation_is_read_from_the_cache_though_its_account_change
 
 
 @pytest.mark.parametrize("choice", [{"type": "tool", "name": "get_weather"}, {"type": "any"}])
-def test_a_forced_call_keeps_to_the_schema_and_the_loop_goes_round(client, choice):
+def test_a_forced_call_follows_the_schema_and_takes_a_result(client, choice):
     choice = choice | {"disable_parallel_tool_use": True}
     fields = ask(tools=[WEATHER], tool_choice=choice, max_tokens=80)
     message = both(client, **fields)
@@ -134,7 +134,7 @@ def test_a_call_without_arguments_has_an_empty_input(client):
     assert [(call.name, call.input) for call in message.content] == [("get_time", {})]
 
 
-def test_a_call_that_the_limit_cuts_is_not_to_be_run(client):
+def test_a_call_cut_by_the_limit_stops_with_max_tokens(client):
     forced = {"type": "tool", "name": "get_weather"}
     fields = ask(tools=[WEATHER], tool_choice=forced, max_tokens=26)
     with client.messages.stream(**fields) as stream:
@@ -143,7 +143,7 @@ def test_a_call_that_the_limit_cuts_is_not_to_be_run(client):
     assert [block.type for block in message.content] == ["tool_use"]
 
 
-def test_thoughts_have_a_budget_a_block_and_a_signature_and_go_back(client):
+def test_thinking_has_a_budget_a_block_and_a_signature_and_can_be_sent_back(client):
     message = both(client, **ask(model="smol", thinking=THINK, max_tokens=24))
     thought, *texts = message.content
     assert thought.thinking and thought.signature
@@ -154,7 +154,7 @@ def test_thoughts_have_a_budget_a_block_and_a_signature_and_go_back(client):
     assert client.messages.create(**again).content[0].type == "thinking"
 
 
-def test_thoughts_are_only_carried_or_left_out_as_the_client_wants(client):
+def test_thinking_is_omitted_or_disabled_as_requested(client):
     omitted = {"type": "adaptive", "display": "omitted"}
     message = both(client, **ask(thinking=omitted))
     assert message.content[0].thinking == ""
@@ -165,26 +165,26 @@ def test_thoughts_are_only_carried_or_left_out_as_the_client_wants(client):
         assert message.usage.output_tokens_details.thinking_tokens == 0
 
 
-def test_thoughts_that_use_everything_up_are_not_repeated_as_text(client):
+def test_thinking_up_to_the_limit_is_not_repeated_as_text(client):
     message = both(client, **ask(thinking={"type": "adaptive"}, max_tokens=8))
     assert message.stop_reason == "max_tokens"
     assert [block.type for block in message.content] == ["thinking"]
 
 
 class Animal(pydantic.BaseModel):
-    """An animal."""
+    """The schema of a structured answer."""
 
     model_config = pydantic.ConfigDict(extra="forbid")
     name: str = pydantic.Field(max_length=12)
     legs: int = pydantic.Field(ge=0, le=9)
 
 
-def test_parse_returns_a_model(client):
+def test_parse_returns_a_pydantic_model(client):
     message = client.messages.parse(**ask(model="smol", max_tokens=60), output_format=Animal)
     assert isinstance(message.parsed_output, Animal)
 
 
-def test_a_warmed_prompt_answers_nothing_and_is_found_in_the_cache(client):
+def test_max_tokens_0_fills_the_cache_without_an_answer(client):
     system = make_prompt(8, words=80)
     fields = ask(system=system) | {"extra_body": {"temperature": 0}}
     warmed = client.messages.create(**fields | {"max_tokens": 0})
@@ -194,7 +194,7 @@ def test_a_warmed_prompt_answers_nothing_and_is_found_in_the_cache(client):
     assert found.cache_read_input_tokens >= warmed.usage.input_tokens - 1
 
 
-def test_a_prompt_that_does_not_fit_is_refused_in_words_that_agents_know(client):
+def test_a_prompt_that_does_not_fit_is_refused_with_anthropics_message(client):
     long = {"role": "user", "content": "word " * 9000}
     with pytest.raises(anthropic.BadRequestError) as caught:
         client.messages.create(**ask(long))
@@ -202,7 +202,7 @@ def test_a_prompt_that_does_not_fit_is_refused_in_words_that_agents_know(client)
     assert caught.value.type == "invalid_request_error"
 
 
-def test_a_budget_larger_than_the_context_is_no_refusal(client):
+def test_a_thinking_budget_larger_than_the_context_is_accepted(client):
     thinking = {"type": "enabled", "budget_tokens": 31999}
     fields = ask(model="smol", thinking=thinking, max_tokens=32000)
     with client.messages.stream(**fields) as stream:
@@ -212,8 +212,8 @@ def test_a_budget_larger_than_the_context_is_no_refusal(client):
     assert event.snapshot
 
 
-def test_what_claude_code_sends_is_answered(client):
-    """Its fields, blocks and headers, on its routes."""
+def test_a_request_of_claude_code_is_answered(client):
+    """With its fields, blocks and headers, on its routes."""
     turns = [
         {
             "role": "user",

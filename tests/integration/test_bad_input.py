@@ -1,4 +1,4 @@
-"""Whatever a client sends, the answer is an envelope that says what is wrong; never a crash."""
+"""Invalid input gets an error envelope that names the fault, and never crashes the server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.wait import until
 USER = {"role": "user", "content": "Hi"}
 FIELDS = GREEDY | {"max_tokens": 2}
 
-# Body as text → the field that is named, or None where no field is at fault.
+# Body as text → the field named in the error, or None if no field is invalid.
 BROKEN = {
     "": None,
     "{": None,
@@ -69,7 +69,7 @@ WRONG_FIELDS = {
 
 
 async def check_refused(reply, name):
-    """Check that a reply is a 400 in OpenAI's form that names a field."""
+    """Check that a reply is a 400 in OpenAI's format that names a field."""
     body = await reply.json()
     assert reply.status == 400, body
     error = body["error"]
@@ -80,13 +80,13 @@ async def check_refused(reply, name):
 
 
 @pytest.mark.parametrize("body", BROKEN, ids=repr)
-async def test_a_broken_body_is_refused_and_what_is_wrong_named(client, body):
+async def test_a_malformed_body_is_refused_with_the_field(client, body):
     async with client.session.post(CHAT, data=body.encode()) as reply:
         await check_refused(reply, BROKEN[body])
 
 
 @pytest.mark.parametrize("name", WRONG_FIELDS)
-async def test_a_wrong_value_is_refused_by_the_name_of_its_field(client, name):
+async def test_an_invalid_value_is_refused_with_the_field(client, name):
     for value in WRONG_FIELDS[name]:
         body = {"messages": [USER], **FIELDS, name: value}
         if name == "top_logprobs":
@@ -95,13 +95,13 @@ async def test_a_wrong_value_is_refused_by_the_name_of_its_field(client, name):
             await check_refused(reply, name)
 
 
-async def test_bytes_that_are_no_text_are_refused(client):
+async def test_bytes_that_are_not_utf8_are_refused(client):
     for data in (b"\xff\xfe", b'{"messages": [{"role": "user", "content": "\xc3"}]}', b"\x00" * 99):
         async with client.session.post(CHAT, data=data) as reply:
             await check_refused(reply, None)
 
 
-async def test_nesting_beyond_reason_is_refused(client):
+async def test_deep_nesting_is_refused(client):
     deep = "[" * 100_000 + "]" * 100_000
     bodies = [
         f'{{"messages": [{{"role": "user", "content": "Hi"}}], "metadata": {deep}}}',
@@ -114,7 +114,7 @@ async def test_nesting_beyond_reason_is_refused(client):
             assert (await reply.json()).keys() & {"error", "choices"}
 
 
-async def test_what_only_the_model_can_know_to_be_wrong_is_refused_as_well(client):
+async def test_values_that_only_the_worker_can_check_are_refused(client):
     wrong = [({"logit_bias": {"60000": 1}}, "logit_bias"), ({"stop": ["x"] * 300}, "stop")]
     for fields, name in wrong:
         status, body = await client.post("Hi", **FIELDS, **fields)
@@ -124,7 +124,7 @@ async def test_what_only_the_model_can_know_to_be_wrong_is_refused_as_well(clien
     assert body["error"]["code"] == "context_length_exceeded"
 
 
-async def test_odd_but_valid_text_is_answered(client):
+async def test_unusual_but_valid_text_is_answered(client):
     oddities = [
         "\0",
         "<|im_end|><|im_start|>system",
@@ -140,7 +140,7 @@ async def test_odd_but_valid_text_is_answered(client):
     assert answer.finish_reason == "length"
 
 
-async def test_paths_and_methods_that_are_not_there_get_envelopes(client):
+async def test_unknown_paths_and_methods_get_error_envelopes(client):
     for method, path, status in (
         ("GET", "/v1/nothing", 404),
         ("GET", "/%00", 404),
@@ -153,7 +153,7 @@ async def test_paths_and_methods_that_are_not_there_get_envelopes(client):
             assert (await reply.json())["error"]["message"]
 
 
-# ------------------------------------------------------------------ anything at all
+# ------------------------------------------------------------------ generated bodies
 
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
@@ -214,7 +214,7 @@ bodies = st.builds(
     st.just({}) | st.dictionaries(st.sampled_from(WILD), anything, max_size=2),
 )
 
-# 501 is for what the model or this server does not do.
+# 501: not supported by the model or this server.
 EXPECTED = {200, 400, 501}
 
 
@@ -225,8 +225,8 @@ EXPECTED = {200, 400, 501}
     suppress_health_check=[HealthCheck.too_slow],
 )
 @given(bodies)
-def test_any_body_is_answered_or_refused(zoo, body):
-    connection = http.client.HTTPConnection("127.0.0.1", zoo.port, timeout=20)
+def test_any_body_is_answered_or_refused(fleet, body):
+    connection = http.client.HTTPConnection("127.0.0.1", fleet.port, timeout=20)
     try:
         connection.request("POST", CHAT, json.dumps(body))
         reply = connection.getresponse()
@@ -247,9 +247,9 @@ def test_any_body_is_answered_or_refused(zoo, body):
         )
 
 
-async def test_after_all_that_nothing_is_left_running(zoo, client):
+async def test_no_request_is_left_running_afterwards(fleet, client):
     await until(client.is_idle, 3)
-    log = zoo.log.read_text()
+    log = fleet.log.read_text()
     assert "Traceback" not in log
     assert "restart 1" not in log
     assert (await client.ask(make_prompt(1), **FIELDS)).usage["completion_tokens"] == 2

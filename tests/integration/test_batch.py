@@ -1,4 +1,4 @@
-"""Nothing a request gets depends on what else runs beside it."""
+"""The answer to a request does not depend on the other requests in the batch."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tests.prompt import MIX, make_prompt
 from tests.wait import until
 from tests.worker import link
 
-# With any prompt, past the 32 tokens of the sliding window.
+# Longer than the sliding window of 32 tokens, whatever the prompt.
 TOKENS = 40
 ANY_CACHE = pytest.mark.parametrize("family", ["llama", "sliding", "recurrent"])
 
 
-async def test_eight_streams_share_one_batch_and_fill_it(client):
+async def test_eight_streams_fill_one_batch(client):
     prompts = [make_prompt(number) for number in range(8)]
     fields = GREEDY | {"max_tokens": 100, "cache_prompt": False}
     alone = [await client.ask(prompt, **fields) for prompt in prompts]
@@ -40,7 +40,7 @@ async def test_eight_streams_share_one_batch_and_fill_it(client):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-async def test_every_setting_gives_the_same_text_alone_and_among_others(client, family):
+async def test_sampling_settings_give_the_same_text_alone_and_in_a_batch(client, family):
     client = client.having(model=family, max_tokens=TOKENS, cache_prompt=False)
     requests = [(make_prompt(10 + number), fields) for number, fields in enumerate(MIX)]
     alone = [await client.ask(prompt, **fields) for prompt, fields in requests]
@@ -52,7 +52,7 @@ async def test_every_setting_gives_the_same_text_alone_and_among_others(client, 
 
 
 @ANY_CACHE
-async def test_a_greedy_prompt_is_answered_alike_alone_and_among_four_others(client, family):
+async def test_a_greedy_answer_is_the_same_alone_and_beside_four_others(client, family):
     client = client.having(model=family, cache_prompt=False)
     prompt, fields = make_prompt(20), GREEDY | {"max_tokens": TOKENS}
     alone = await client.ask(prompt, **fields)
@@ -66,13 +66,13 @@ async def test_a_greedy_prompt_is_answered_alike_alone_and_among_four_others(cli
 
 
 @ANY_CACHE
-async def test_a_preempted_request_goes_on_with_the_same_text(zoo, client, family):
-    """Eight low streams hold all slots when four high requests come."""
+async def test_a_preempted_request_continues_with_the_same_text(fleet, client, family):
+    """Eight low-priority streams hold all slots when four high-priority requests arrive."""
     client = client.having(model=family, max_tokens=200, cache_prompt=False)
     requests = [(make_prompt(50 + number), MIX[number % 3]) for number in range(8)]
     undisturbed = await asyncio.gather(*(client.ask(p, **fields) for p, fields in requests))
 
-    async with link(zoo.address(FAMILIES.index(family))) as worker:
+    async with link(fleet.address(FAMILIES.index(family))) as worker:
         before = worker.beat.counters.preemptions
         low = [
             asyncio.create_task(client.ask_stream(prompt, headers={"X-Priority": "low"}, **fields))
@@ -87,6 +87,6 @@ async def test_a_preempted_request_goes_on_with_the_same_text(zoo, client, famil
         assert not any(stream.done() for stream in low)
         assert_same(await asyncio.gather(*low), undisturbed)
         beat = await worker.fresh_beat()
-        # A low stream may have ended just before a high request came.
+        # A low-priority stream may have ended just before a high-priority request arrived.
         assert 1 <= beat.counters.preemptions - before <= 4
         assert beat.slots_active == beat.queue_depth == 0

@@ -1,4 +1,4 @@
-"""A client that goes away frees what it held, wherever its request was."""
+"""A client that disconnects frees its slot and memory, in every state of its request."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from tests.worker import link
 
 LONG = GREEDY | {"max_tokens": 8000, "cache_prompt": False}
 SHORT = GREEDY | {"max_tokens": 20, "cache_prompt": False}
-# From a client's leaving to a free slot: a step or two, and slack for a busy machine.
+# From the disconnect to a free slot: one or two steps, and slack for a busy machine.
 SOON_S = 2.0
 
 
 @pytest.fixture
-async def worker(zoo, client):
-    """The default worker's counters; it ends idle, and answers as it did before."""
+async def worker(fleet, client):
+    """A link to the default worker; afterwards it is idle and gives the same answer as before."""
     reference = make_prompt(1)
     before = await client.ask(reference, **SHORT)
-    async with link(zoo.address()) as worker:
+    async with link(fleet.address()) as worker:
         yield worker
     await until(client.is_idle, SOON_S)
     assert_same([await client.ask_stream(reference, **SHORT)], [before])
 
 
-async def leave(*requests):
-    """Close the connections of requests that run."""
+async def disconnect(*requests):
+    """Close the connections of running requests."""
     assert not any(request.done() for request in requests)
     for request in requests:
         request.cancel()
@@ -37,18 +37,18 @@ async def leave(*requests):
 
 
 @pytest.mark.parametrize("streams", [True, False])
-async def test_a_client_that_leaves_while_decoding_frees_its_slot(client, worker, streams):
+async def test_a_disconnect_while_decoding_frees_the_slot(client, worker, streams):
     ask = client.ask_stream if streams else client.ask
     before = (await worker.fresh_beat()).counters.decode_tokens
     request = asyncio.create_task(ask(make_prompt(2), **LONG))
     await until(lambda: worker.beat.counters.decode_tokens > before + 5)
-    await leave(request)
+    await disconnect(request)
     await until(client.is_idle, SOON_S)
     assert (await worker.fresh_beat()).counters.cancelled > 0
 
 
-async def test_a_client_that_leaves_during_a_long_prefill_ends_it(client, worker):
-    """Beside a running stream a prompt is fed in small chunks, which takes seconds."""
+async def test_a_disconnect_during_a_long_prefill_ends_it(client, worker):
+    """Beside a running stream a prompt is prefilled in small chunks, which takes seconds."""
     other = client.having(**LONG)
     stream = asyncio.create_task(other.ask_stream(make_prompt(3)))
     await until(lambda: other.seen_chunks > 5)
@@ -56,16 +56,16 @@ async def test_a_client_that_leaves_during_a_long_prefill_ends_it(client, worker
     request = asyncio.create_task(client.ask(make_prompt(4, 4000), **LONG))
     await until(lambda: worker.beat.counters.prefill_tokens > before)
 
-    await leave(request)
+    await disconnect(request)
     await until(lambda: worker.beat.slots_active == 1, SOON_S)
     after = worker.beat.counters.prefill_tokens
     assert after - before < 4000
     assert (await worker.fresh_beat()).counters.prefill_tokens == after
-    await leave(stream)
+    await disconnect(stream)
 
 
-async def test_clients_that_leave_while_queued_are_never_prefilled(client, worker):
-    """Eight slots, two requests that wait at the worker, the others at the gateway."""
+async def test_requests_whose_client_disconnects_while_queued_are_never_prefilled(client, worker):
+    """Eight slots; two requests wait in the worker, the others in the gateway."""
     holders = client.having(**LONG)
     running = [asyncio.create_task(holders.ask_stream(make_prompt(5 + n))) for n in range(8)]
     await until(lambda: holders.seen_chunks > 100)
@@ -78,8 +78,8 @@ async def test_clients_that_leave_while_queued_are_never_prefilled(client, worke
 
     await until(lambda: waits(6))
     assert (await worker.fresh_beat()).queue_depth == 2
-    await leave(*waiting)
+    await disconnect(*waiting)
     await until(lambda: waits(0), SOON_S)
-    await leave(*running)
+    await disconnect(*running)
     await until(client.is_idle, SOON_S)
     assert (await worker.fresh_beat()).counters.prefill_tokens == prefilled

@@ -1,6 +1,6 @@
 """Embeddings and reranking against the whole server, with the real starter model.
 
-The reranker is tiny and random: what it says is held against a plain forward pass.
+The reranker is tiny and random; its scores are compared with a plain forward pass.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def cross(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def library(make_folder, cross):
-    """A server with a worker of each kind. Tests leave all of them alive."""
+    """A server with one worker of each kind; tests leave all of them alive."""
     workers = [
         {"name": "text", "model": str(checkpoint.build("llama"))},
         {"name": "embed", "kind": "embed", "model": str(STARTER)},
@@ -83,7 +83,7 @@ async def embed(http, texts, **fields):
     return np.array([row["embedding"] for row in reply["data"]]), reply["usage"]
 
 
-async def test_the_official_client_gets_the_published_models_vectors(
+async def test_the_official_client_gets_the_vectors_of_the_published_model(
     official, reference, tokenizer
 ):
     # Without an encoding format the client asks for base64.
@@ -101,7 +101,7 @@ async def test_the_official_client_gets_the_published_models_vectors(
     ]
 
 
-async def test_the_official_client_raises_what_it_should(official):
+async def test_the_official_client_raises_the_matching_errors(official):
     with pytest.raises(openai.BadRequestError, match="dimensions must be between 1 and 384"):
         await official.embeddings.create(model=STARTER.name, input="x", dimensions=385)
     with pytest.raises(openai.BadRequestError, match=r"input\[0\] contains token id 30522"):
@@ -120,7 +120,7 @@ async def test_token_ids_and_texts_give_the_same_vectors(http, tokenizer):
     assert np.abs(one[0] - vectors[0]).max() < 1e-4
 
 
-async def test_fewer_dimensions_are_the_first_ones_normalised_again(http):
+async def test_fewer_dimensions_are_the_leading_ones_normalised(http):
     whole, _ = await embed(http, TEXTS)
     part, _ = await embed(http, TEXTS, dimensions=64)
     expected = whole[:, :64] / np.linalg.norm(whole[:, :64], axis=1, keepdims=True)
@@ -140,7 +140,7 @@ async def test_the_native_routes_nest_their_vectors(http, path):
     assert np.abs(nested[:, 0] - vectors).max() < 1e-4
 
 
-async def test_a_text_has_one_vector_whatever_is_beside_it(http, reference):
+async def test_a_vector_does_not_depend_on_the_other_texts(http, reference):
     words = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog"]
     lengths = (1, 5, 30, 125, 126, 127, 158, 254, 255, 300)
     texts = [" ".join((words * 40)[:length]) for length in lengths]
@@ -168,7 +168,7 @@ async def test_a_text_has_one_vector_whatever_is_beside_it(http, reference):
     ],
     ids=lambda value: repr(value)[:20],
 )
-async def test_odd_input_is_answered_or_refused(http, given, status):
+async def test_unusual_input_is_answered_or_refused(http, given, status):
     got, reply = await post(http, "/v1/embeddings", input=given)
     assert got == status, reply
     if status == 200:
@@ -184,7 +184,7 @@ DOCUMENTS = ["water flows", "money", "deep river bank " * 90, "the of a"]
 
 
 def score(folder, query, document):
-    """Return what the plain forward pass makes of a pair."""
+    """Return the score of a pair by the plain forward pass."""
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.no_padding()
     tokenizer.enable_truncation(encoder_checkpoint.POSITIONS)
@@ -193,8 +193,8 @@ def score(folder, query, document):
 
 
 @pytest.mark.parametrize("path", ["/v1/rerank", "/v2/rerank"])
-async def test_coheres_form_is_served(http, cross, path):
-    # What cohere's clients send, beside their Authorization header.
+async def test_the_format_of_cohere_is_served(http, cross, path):
+    # Headers of Cohere's clients, beside Authorization.
     body = {"model": "cross", "query": QUERY, "documents": DOCUMENTS, "top_n": 3}
     status, reply = await post(http, path, **body, return_documents=False)
     assert status == 200
@@ -208,7 +208,7 @@ async def test_coheres_form_is_served(http, cross, path):
 
 
 @pytest.mark.parametrize("path", ["/rerank", "/reranking", "/v1/reranking"])
-async def test_teis_form_is_served(http, path):
+async def test_the_format_of_tei_is_served(http, path):
     body = {"query": QUERY, "texts": DOCUMENTS, "raw_scores": False, "return_text": True}
     status, reply = await post(http, path, **body, truncate=True)
     assert status == 200
@@ -218,8 +218,8 @@ async def test_teis_form_is_served(http, path):
     assert all(0 <= each <= 1 for each in scores)
 
 
-async def test_equal_documents_stay_in_the_order_of_the_request(http):
-    # More than go into one pass, and not all of one length.
+async def test_equal_documents_keep_the_order_of_the_request(http):
+    # More than fit into one pass, of different lengths.
     documents = ["money", "deep river bank"] * 11
     _, reply = await post(http, "/v1/rerank", query=QUERY, documents=documents)
     by_score = {}
@@ -228,17 +228,17 @@ async def test_equal_documents_stay_in_the_order_of_the_request(http):
     assert sorted(by_score.values()) == [[*range(0, 22, 2)], [*range(1, 22, 2)]]
 
 
-async def test_a_cross_encoder_is_not_told_what_to_look_for(http):
+async def test_a_cross_encoder_refuses_an_instruction(http):
     status, reply = await post(
         http, "/v1/rerank", query=QUERY, documents=DOCUMENTS, instruction="find money"
     )
     assert (status, reply["error"]["param"]) == (400, "instruction")
 
 
-# ------------------------------------------------------------------ together
+# ------------------------------------------------------------------ several workers
 
 
-async def test_a_stream_and_embeddings_and_a_rerank_at_once_all_succeed(library, http):
+async def test_a_stream_embeddings_and_a_rerank_succeed_at_the_same_time(library, http):
     async with connect(library.url) as client:
         chat = asyncio.create_task(client.ask_stream("hello", max_tokens=40))
         calls = [embed(http, [text] * 2) for text in TEXTS * 7]
@@ -263,15 +263,15 @@ async def test_every_worker_is_listed(http):
 
 async def test_a_small_call_does_not_wait_for_a_large_one(library, http):
     large = asyncio.create_task(embed(http, [f"text number {n}" for n in range(2048)]))
-    await until_begun(library)
+    await until_computing(library)
     await embed(http, "small")
     assert not large.done()
     large.cancel()
 
 
-async def test_a_worker_killed_in_the_middle_of_a_call_answers_it_when_it_is_back(library, http):
+async def test_a_call_is_repeated_after_its_worker_was_killed(library, http):
     call = asyncio.create_task(embed(http, [f"text number {n}" for n in range(300)]))
-    await until_begun(library)
+    await until_computing(library)
     (worker,) = wait_for(lambda: library.find("workers.embed", "embed"))
     worker.kill()
     vectors, _ = await call
@@ -279,8 +279,8 @@ async def test_a_worker_killed_in_the_middle_of_a_call_answers_it_when_it_is_bac
     assert np.isfinite(vectors).all()
 
 
-async def until_begun(library):
-    """Wait until the embed worker says that a call is being computed."""
+async def until_computing(library):
+    """Wait until the embed worker reports a call in progress."""
     async with open_channel(library.address(1)) as channel:
         pulse = worker_pb2_grpc.WorkerStub(channel).Pulse(worker_pb2.PulseRequest())
         async with asyncio.timeout(30):
@@ -289,7 +289,7 @@ async def until_begun(library):
         pulse.cancel()
 
 
-async def test_the_examples_of_the_documentation_are_answered(library):
+async def test_the_examples_of_the_documentation_work(library):
     examples = read_pages("embed", "rerank")
     assert {example.kind for example in examples} == {"embed", "rerank"}
     for example in examples:

@@ -1,4 +1,4 @@
-"""What users see of a model that fails: a pause, or one request's own error."""
+"""When a model fails, streams pause; only the request that caused it gets an error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NEIGHBOURS = [
 
 @pytest.fixture(scope="module")
 def server(make_folder):
-    """A server whose model breaks when a prompt says so."""
+    """A server whose model fails on prompts that contain `raise`, `hang` or `abort`."""
     folder = make_folder()
     worker = {"name": "text", "model": str(checkpoint.build("llama")), "parallel": 8}
     with serve_fleet(
@@ -44,13 +44,13 @@ async def client(server):
 
 @pytest.fixture(scope="module")
 async def expected(server):
-    """What the neighbours' texts are when nothing happens."""
+    """The neighbours' answers without a failure."""
     async with connect(server.url, cache_prompt=False, max_tokens=200) as client:
         return [await client.ask(prompt, **fields) for prompt, fields in NEIGHBOURS]
 
 
-class Story:
-    """What other clients get to see while something fails: health, and the errors of requests."""
+class Observer:
+    """Records /health and the errors of new requests while a worker fails."""
 
     def __init__(self, client):
         self._client = client.having(**GREEDY, max_tokens=2)
@@ -75,10 +75,10 @@ class Story:
         self.replies = await asyncio.gather(*self.replies)
 
 
-def check(story):
-    """Check that health told of it, and that nobody got to read gRPC's own words."""
-    assert story.health == {200, 503}
-    errors = [(status, body["error"]) for status, body in story.replies if status != 200]
+def check(observer):
+    """Check that /health reported the failure and that no error contains text of gRPC."""
+    assert observer.health == {200, 503}
+    errors = [(status, body["error"]) for status, body in observer.replies if status != 200]
     assert errors
     for status, error in errors:
         assert (status, error["type"]) == (503, "server_error")
@@ -90,36 +90,34 @@ def start_neighbours(client):
 
 
 @pytest.mark.parametrize(
-    ("word", "said"),
+    ("word", "logged"),
     [
         ("raise", "ended with exit code 70"),
         ("hang", "a step has taken 3."),
     ],
 )
-async def test_a_step_that_fails_once_costs_every_stream_a_pause(
-    server, client, expected, word, said
-):
+async def test_a_step_that_fails_once_pauses_every_stream(server, client, expected, word, logged):
     neighbours = start_neighbours(client)
     await until(lambda: client.seen_chunks > 30)
-    async with Story(client) as story:
+    async with Observer(client) as observer:
         answer = await client.ask(f"please {word} now", **GREEDY, max_tokens=5)
         assert_same(await asyncio.gather(*neighbours), expected)
     assert answer.usage["completion_tokens"] == 5
-    check(story)
-    assert server.log.read_text().count(said) == 1
+    check(observer)
+    assert server.log.read_text().count(logged) == 1
     await until(client.is_idle, 3)
 
 
-async def test_a_prompt_that_kills_the_worker_fails_alone(server, client, expected):
+async def test_a_prompt_that_kills_the_worker_fails_no_other_request(server, client, expected):
     neighbours = start_neighbours(client)
     await until(lambda: client.seen_chunks > 30)
-    async with Story(client) as story:
+    async with Observer(client) as observer:
         status, body = await client.post("please abort now", **GREEDY)
         assert_same(await asyncio.gather(*neighbours), expected)
     assert (status, body["error"]["type"]) == (500, "server_error")
     assert body["error"]["message"] == "The model worker failed on this request repeatedly."
-    check(story)
-    # Twice beside others, then alone; a death during Submit is not charged.
+    check(observer)
+    # Twice beside others, then alone; a crash during Submit is not counted.
     assert server.log.read_text().count("ended by signal 6") >= 2
     await asyncio.to_thread(server.wait_until_ready)
     assert_same([await client.ask_stream(NEIGHBOURS[0][0], **GREEDY)], expected[:1])

@@ -1,4 +1,4 @@
-"""What requests may hold together in keys and values."""
+"""The memory budget for the keys and values of all requests."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from tests.server import Server
 from tests.wait import until
 from tests.worker import link
 
-POOR = 1  # its place in the fleet
+POOR = 1  # its index in the fleet
 
 
 @pytest.fixture
-async def client(odd):
-    async with connect(odd.url, model="poor", **GREEDY, cache_prompt=False) as client:
+async def client(limited):
+    async with connect(limited.url, model="poor", **GREEDY, cache_prompt=False) as client:
         yield client
         await until(client.is_idle, 3)
 
 
 @pytest.mark.parametrize("streams", [True, False])
-async def test_what_can_never_fit_is_refused_with_both_numbers(client, streams):
-    """The estimate is of prompt and max_tokens; nothing is computed or streamed before."""
+async def test_a_request_over_the_budget_is_refused_with_both_numbers(client, streams):
+    """The estimate covers prompt and max_tokens; it is made before anything is computed."""
     status, body = await client.post("x" * 100, max_tokens=12 * PAGE_TOKENS - 300, stream=streams)
     assert status == 503
     error = body["error"]
@@ -35,20 +35,20 @@ async def test_what_can_never_fit_is_refused_with_both_numbers(client, streams):
     assert (error["estimated_bytes"], error["budget_bytes"]) == (12 * PAGE_BYTES, BUDGET_BYTES)
     for number in (error["budget_bytes"], error["estimated_bytes"]):
         assert str(number) in error["message"]
-    # An open end does not ask for more than there is.
+    # Without max_tokens no more than the budget is reserved.
     assert (await client.ask("x" * 100, stop=["e", "a", "o", " "])).finish_reason == "stop"
 
 
-async def test_what_fits_later_waits_and_is_answered(odd, client):
-    """Each may grow to 6 pages of 11: one runs, one waits, whatever slots are free."""
-    # The same token over and over, until that is taken for a loop.
+async def test_a_request_that_fits_later_waits(limited, client):
+    """Each may need 6 of 11 pages: one runs, one waits although slots are free."""
+    # Repeats one token until loop detection ends it.
     loop = {"logit_bias": {"40": 1000}, "max_pattern_size": 1, "min_count": 300}
-    async with link(odd.address(POOR)) as worker:
+    async with link(limited.address(POOR)) as worker:
         tasks = [
             asyncio.create_task(client.ask(f"{n}" * 60, max_tokens=1400, **loop)) for n in range(2)
         ]
         await until(lambda: worker.beat.slots_active == worker.beat.queue_depth == 1)
-        # A small one fits beside the first, but does not overtake the one that waits.
+        # A small request would fit beside the first, but does not overtake the one that waits.
         tasks.append(asyncio.create_task(client.ask("small", max_tokens=4)))
         await until(lambda: worker.beat.queue_depth == 2)
         assert not any(task.done() for task in tasks)
@@ -56,8 +56,8 @@ async def test_what_fits_later_waits_and_is_answered(odd, client):
     assert [answer.usage["completion_tokens"] for answer in answers] == [300, 300, 4]
 
 
-async def test_open_ends_that_outgrow_the_budget_take_turns_and_keep_their_text(odd, client):
-    """Both reserve 5 pages of 11 and grow to 6; `narrow` has memory for both."""
+async def test_requests_that_outgrow_the_budget_are_preempted_and_keep_their_text(limited, client):
+    """Both reserve 5 of 11 pages and grow to 6; `narrow` has memory for both."""
     prompts = [make_prompt(1, 10), make_prompt(2, 10)]
     settings = [{}, {"temperature": 0.8, "seed": 4}]
 
@@ -67,7 +67,7 @@ async def test_open_ends_that_outgrow_the_budget_take_turns_and_keep_their_text(
 
     whole = await ask(client.having(model="narrow"), [[], []])
     ends = [find_new_piece(answer.text) for answer in whole]
-    async with link(odd.address(POOR)) as worker:
+    async with link(limited.address(POOR)) as worker:
         before = worker.beat.counters.preemptions
         found = await ask(
             client, [[answer.text[end : end + 3]] for answer, end in zip(whole, ends, strict=True)]
@@ -81,7 +81,7 @@ async def test_open_ends_that_outgrow_the_budget_take_turns_and_keep_their_text(
 
 
 def find_new_piece(text):
-    """Return where, near the end, three characters stand together for the first time."""
+    """Return three characters near the end that do not occur together before."""
     return next(
         index
         for index in range(len(text) * 14 // 15, len(text))
@@ -90,7 +90,7 @@ def find_new_piece(text):
 
 
 @pytest.mark.parametrize("value", ["0", "none", "12Q", "-1", ""])
-def test_a_budget_that_is_no_size_refuses_to_start(make_folder, value):
+def test_an_invalid_budget_stops_the_start(make_folder, value):
     server = Server(
         make_folder(),
         "-m",

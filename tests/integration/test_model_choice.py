@@ -1,4 +1,4 @@
-"""Several models behind one address: who answers to which name."""
+"""Several models on one server: which name selects which model."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ FIELDS = GREEDY | {"max_tokens": 12}
 
 
 @pytest.fixture
-async def strict(odd):
-    async with connect(odd.url, **FIELDS) as client:
+async def strict(limited):
+    async with connect(limited.url, **FIELDS) as client:
         yield client
 
 
@@ -24,11 +24,11 @@ async def post_model(client, model):
     return body["model"], body["choices"][0]["message"]["content"]
 
 
-async def test_every_name_leads_to_its_model(client):
+async def test_every_name_selects_its_model(client):
     found = {name: await post_model(client, name) for name in FAMILIES}
     assert {name: model for name, (model, _) in found.items()} == {name: name for name in FAMILIES}
     assert len({text for _, text in found.values()}) == len(FAMILIES)
-    # The folder's name is one of the model's as well.
+    # The name of the folder is also a name of the model.
     assert await post_model(client, checkpoint.build("sliding").name) == found["sliding"]
     for unknown in ("gpt-4o", "", None):
         assert await post_model(client, unknown) == found["llama"]
@@ -50,7 +50,7 @@ async def test_health_describes_the_default_and_lists_all(client):
     ]
 
 
-async def test_a_strict_server_knows_no_other_names(strict):
+async def test_a_strict_server_refuses_other_names(strict):
     assert (await post_model(strict, "kv8"))[0] == "kv8"
     assert (await post_model(strict, None))[0] == "narrow"
     status, body = await strict.post(PROMPT, model="gpt-4o")

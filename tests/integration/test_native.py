@@ -1,4 +1,4 @@
-"""llama-server's own routes on real tokenizers and models."""
+"""llama-server's routes on real tokenizers and models."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def post(client):
 
 
 @pytest.mark.parametrize("model", ["llama", "bytes"])
-async def test_text_survives_its_tokens(post, model):
+async def test_detokenize_reverses_tokenize(post, model):
     tokens = (await post("/tokenize", model=model, content=TEXT))["tokens"]
     assert await post("/detokenize", model=model, tokens=tokens) == {"content": TEXT}
     pieces = (await post("/tokenize", model=model, content=TEXT, with_pieces=True))["tokens"]
     assert [piece["id"] for piece in pieces] == tokens
     assert b"".join(_bytes(p["piece"]) for p in pieces).decode() == TEXT
-    # As text, the control token is more than one.
+    # Read as text, the control token is several tokens.
     plain = await post("/tokenize", model=model, content=TEXT, parse_special=False)
     assert len(plain["tokens"]) > len(tokens)
 
@@ -38,7 +38,7 @@ def _bytes(piece):
     return piece.encode() if isinstance(piece, str) else bytes(piece)
 
 
-async def test_an_id_outside_of_the_vocabulary_is_named(client):
+async def test_an_id_outside_the_vocabulary_is_named(client):
     body = {"model": "bytes", "tokens": [5, 10**12, -1]}
     async with client.session.post("/detokenize", json=body) as reply:
         error = (await reply.json())["error"]
@@ -47,7 +47,7 @@ async def test_an_id_outside_of_the_vocabulary_is_named(client):
 
 
 @pytest.mark.parametrize("model", ["llama", "bytes"])
-async def test_tokens_of_a_stream_are_those_of_its_text(client, post, model):
+async def test_the_tokens_of_a_stream_detokenize_to_its_text(client, post, model):
     body = {"model": model, "prompt": make_prompt(3), "n_predict": 40, "seed": 4}
     whole = await post("/completion", **body, return_tokens=True, cache_prompt=False)
     stream = {"stream": True, "timings_per_token": True, "cache_prompt": False}
@@ -62,7 +62,7 @@ async def test_tokens_of_a_stream_are_those_of_its_text(client, post, model):
     assert (last["tokens_predicted"], last["stop_type"]) == (40, "limit")
 
 
-async def test_what_the_cache_held_is_not_counted_as_evaluated_anew(post):
+async def test_cached_tokens_are_not_counted_as_evaluated(post):
     prompt = make_prompt(4, 90)
     cold = await post("/completion", prompt=prompt, n_predict=2, **GREEDY)
     warm = await post("/completion", prompt=prompt, n_predict=2, **GREEDY)
@@ -73,7 +73,7 @@ async def test_what_the_cache_held_is_not_counted_as_evaluated_anew(post):
     assert timings["prompt_n"] == warm["tokens_evaluated"] - timings["cache_n"] >= 1
 
 
-async def test_prompts_of_text_and_of_tokens_are_one(post):
+async def test_a_prompt_of_tokens_equals_a_prompt_of_text(post):
     text = make_prompt(5)
     tokens = (await post("/tokenize", content=text))["tokens"]
     fields = {"n_predict": 12, "cache_prompt": False, **GREEDY}
@@ -87,7 +87,7 @@ async def test_prompts_of_text_and_of_tokens_are_one(post):
     assert {answer["prompt"] for answer in answers} == {text}
 
 
-async def test_probabilities_after_sampling_are_of_what_was_left(post):
+async def test_post_sampling_probabilities_cover_the_remaining_tokens(post):
     body = {"prompt": make_prompt(6), "n_predict": 8, "n_probs": 5, "seed": 1}
     sampling = {"temperature": 1.3, "top_k": 3, "top_p": 1.0, "min_p": 0.0}
     left = await post("/completion", **body, **sampling, post_sampling_probs=True)
@@ -101,7 +101,7 @@ async def test_probabilities_after_sampling_are_of_what_was_left(post):
         assert len(token["top_logprobs"]) == 5
 
 
-async def test_a_gap_is_filled_between_its_texts(post, client):
+async def test_infill_uses_the_prefix_and_the_suffix(post, client):
     fields = {"n_predict": 5, **GREEDY}
     gap = {"model": "bytes", "input_prefix": "def f(", "input_suffix": "):", "prompt": "x"}
     answer = await post("/infill", **gap, **fields)
@@ -117,7 +117,7 @@ async def test_a_gap_is_filled_between_its_texts(post, client):
         assert reply.status == 501
 
 
-async def test_grammars_and_schemas_hold(post):
+async def test_grammars_and_schemas_are_enforced(post):
     body = {"prompt": make_prompt(7), "n_predict": 40, "seed": 2}
     answer = await post("/completion", **body, grammar='root ::= " yes" | " no"')
     assert answer["content"] in (" yes", " no")
@@ -126,7 +126,7 @@ async def test_grammars_and_schemas_hold(post):
     assert answer["content"] in ('"a"', '"b"')
 
 
-async def test_the_progress_of_a_long_prompt_is_told(client):
+async def test_the_progress_of_a_long_prompt_is_reported(client):
     body = {"prompt": make_prompt(8, 1500), "n_predict": 1, "stream": True, "cache_prompt": False}
     *events, last = [
         event async for event in client.events("/completion", body | {"return_progress": True})
@@ -140,7 +140,7 @@ async def test_the_progress_of_a_long_prompt_is_told(client):
     assert done[-1] < total
 
 
-async def test_properties_are_those_of_the_model_asked_for(client):
+async def test_props_are_those_of_the_requested_model(client):
     status, report = await client.get("/props?model=bytes")
     assert (status, report["model_alias"], report["eos_token"]) == (200, "bytes", "<|im_end|>")
     settings = report["default_generation_settings"]
@@ -148,7 +148,7 @@ async def test_properties_are_those_of_the_model_asked_for(client):
     assert report["total_slots"] == 8
 
 
-async def test_a_stream_says_which_slot_it_holds(client):
+async def test_a_stream_reports_its_slot(client):
     body = {"prompt": make_prompt(9), "n_predict": 400, "stream": True}
     events = client.events("/completion", body)
     first = await anext(events)

@@ -1,4 +1,4 @@
-"""The official client against the whole server: shapes, limits, errors."""
+"""The official OpenAI client against the whole server: formats, limits, errors."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ FIELDS = {
 
 
 @pytest.fixture
-def sync_client(zoo):
-    with openai.OpenAI(base_url=f"{zoo.url}/v1", api_key="none", max_retries=0) as client:
+def sync_client(fleet):
+    with openai.OpenAI(base_url=f"{fleet.url}/v1", api_key="none", max_retries=0) as client:
         yield client
 
 
 @pytest.fixture
-async def async_client(zoo):
+async def async_client(fleet):
     async with openai.AsyncOpenAI(
-        base_url=f"{zoo.url}/v1", api_key="none", max_retries=0
+        base_url=f"{fleet.url}/v1", api_key="none", max_retries=0
     ) as client:
         yield client
 
@@ -41,7 +41,7 @@ def join(chunks):
     return "".join(c.delta.content or "" for chunk in chunks for c in chunk.choices)
 
 
-async def test_both_clients_and_both_modes_give_one_text(sync_client, async_client):
+async def test_both_clients_and_both_modes_give_the_same_text(sync_client, async_client):
     whole = sync_client.chat.completions.create(**FIELDS)
     other = await async_client.chat.completions.create(**FIELDS)
     text = whole.choices[0].message.content
@@ -53,7 +53,7 @@ async def test_both_clients_and_both_modes_give_one_text(sync_client, async_clie
     assert whole.choices[0].logprobs is None
 
 
-async def test_usage_comes_last_and_only_when_asked_for(async_client):
+async def test_usage_is_last_and_only_sent_on_request(async_client):
     assert all(chunk.usage is None for chunk in await stream(async_client))
     *chunks, last = await stream(async_client, stream_options={"include_usage": True})
     assert last.choices == []
@@ -64,7 +64,7 @@ async def test_usage_comes_last_and_only_when_asked_for(async_client):
     assert chunks[0].choices[0].delta.role == "assistant"
 
 
-async def test_a_stop_string_that_spans_tokens_never_shows_a_part(sync_client, async_client):
+async def test_no_part_of_a_stop_string_over_several_tokens_is_sent(sync_client, async_client):
     text = sync_client.chat.completions.create(**FIELDS).choices[0].message.content
     for start, size in ((20, 3), (40, 12), (61, 25)):
         stop = text[start : start + size]
@@ -98,7 +98,7 @@ async def test_logprobs_have_one_entry_per_token_in_both_modes(sync_client, asyn
 RAW = {"model": "llama", "prompt": make_prompt(2), "temperature": 0, "max_tokens": 24}
 
 
-async def test_raw_completions_give_one_text_in_both_modes(sync_client, async_client):
+async def test_text_completions_give_the_same_text_in_both_modes(sync_client, async_client):
     whole = sync_client.completions.create(**RAW, extra_body={"cache_prompt": False})
     (choice,) = whole.choices
     assert (choice.finish_reason, whole.usage.completion_tokens) == ("length", 24)
@@ -111,7 +111,7 @@ async def test_raw_completions_give_one_text_in_both_modes(sync_client, async_cl
     assert (last.choices, last.usage.completion_tokens) == ([], 24)
 
 
-def test_raw_completions_have_their_own_form_of_logprobs(sync_client):
+def test_text_completions_have_their_own_format_of_logprobs(sync_client):
     (choice,) = sync_client.completions.create(**RAW, logprobs=3).choices
     found = choice.logprobs
     assert "".join(found.tokens) == choice.text
@@ -129,7 +129,7 @@ def test_raw_completions_have_their_own_form_of_logprobs(sync_client):
     [({"prompt": " "}, "prompt"), ({"logprobs": 6}, "logprobs"), ({"best_of": 2}, "best_of")],
     ids=str,
 )
-def test_raw_completions_name_the_field_at_fault(sync_client, fields, param):
+def test_text_completions_name_the_invalid_field(sync_client, fields, param):
     with pytest.raises(openai.BadRequestError) as caught:
         sync_client.completions.create(**RAW | fields)
     assert caught.value.param == param
@@ -151,7 +151,7 @@ def test_models_are_listed(sync_client):
     ids=lambda value: str(value) if isinstance(value, dict) else None,
 )
 @pytest.mark.parametrize("streams", [True, False])
-async def test_errors_are_those_of_the_client_and_name_the_field(
+async def test_errors_raise_the_clients_exceptions_and_name_the_field(
     async_client, fields, kind, param, streams
 ):
     with pytest.raises(kind) as caught:
@@ -160,6 +160,6 @@ async def test_errors_are_those_of_the_client_and_name_the_field(
     assert caught.value.type == "invalid_request_error"
 
 
-def test_a_path_that_is_not_there_is_the_client_s_not_found(sync_client):
+def test_an_unknown_path_raises_not_found(sync_client):
     with pytest.raises(openai.NotFoundError):
         sync_client.get("/nothing", cast_to=object)

@@ -1,4 +1,4 @@
-"""Who goes first: a high request overtakes what waits, and nobody starves."""
+"""Priorities: high-priority requests overtake waiting ones, and none starves."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ LOW, NORMAL, HIGH = common.PRIORITY_LOW, common.PRIORITY_NORMAL, common.PRIORITY
 
 
 @pytest.fixture
-async def worker(zoo, client):
-    async with link(zoo.address()) as worker:
+async def worker(fleet, client):
+    async with link(fleet.address()) as worker:
         yield worker
     await until(client.is_idle, 3)
 
 
-async def test_a_high_request_is_prefilled_within_two_steps_of_its_arrival(worker):
-    """Eight low requests run and many wait; each of five high ones takes a slot at once."""
+async def test_a_high_priority_request_is_prefilled_within_two_steps(worker):
+    """Eight low-priority requests run; each of five high-priority ones takes a slot at once."""
     low = [(await worker.submit(make_prompt(n), 60, LOW))[0] for n in range(40)]
     await until(lambda: worker.beat.slots_active == 8 and worker.beat.queue_depth > 16)
     waits = []
@@ -40,8 +40,8 @@ async def test_a_high_request_is_prefilled_within_two_steps_of_its_arrival(worke
         assert (await worker.find(key, "finished")).finished.usage.completion_tokens == 60
 
 
-async def test_classes_are_served_in_order_and_by_arrival_inside_each(worker):
-    # Long enough that the first still runs when the last has come, however busy the machine.
+async def test_requests_are_served_by_priority_and_then_by_arrival(worker):
+    # Long enough that the first still runs when the last arrives, even on a busy machine.
     submits = [worker.submit(make_prompt(n), 250, NORMAL) for n in range(8)]
     holders = [key for key, _ in await asyncio.gather(*submits)]
     await until(lambda: worker.beat.slots_active == 8)
@@ -54,8 +54,8 @@ async def test_classes_are_served_in_order_and_by_arrival_inside_each(worker):
     assert [starts[index] for index in order] == sorted(starts), starts
 
 
-async def test_grammars_and_texts_are_those_of_undisturbed_runs_when_slots_are_taken_away(client):
-    """Each slot is held by a low request, so a high one that answers first took it from one."""
+async def test_preempted_requests_keep_their_grammars_and_texts(client):
+    """Low-priority requests hold all slots, so a high-priority one must preempt one of them."""
     text = {"type": "object", "properties": {"a": {"type": "string", "minLength": 250}}}
     text |= {"required": ["a"], "additionalProperties": False}
     form = {"type": "json_schema", "json_schema": {"name": "x", "schema": text}}
@@ -86,8 +86,8 @@ async def test_grammars_and_texts_are_those_of_undisturbed_runs_when_slots_are_t
     assert_same(await asyncio.gather(*tasks), undisturbed)
 
 
-async def test_a_high_request_over_http_does_not_wait_for_the_low_ones(client):
-    """Both queues, the gateway's and the worker's, are full of low requests."""
+async def test_a_high_priority_request_over_http_does_not_wait_for_low_ones(client):
+    """The queues of gateway and worker are full of low-priority requests."""
     fields = GREEDY | {"max_tokens": 60}
     low = [
         asyncio.create_task(client.ask(make_prompt(n), headers={"X-Priority": "low"}, **fields))

@@ -1,4 +1,4 @@
-"""Reusing earlier prompts changes how soon an answer comes, and nothing else."""
+"""Reusing the prefixes of earlier prompts changes the time to first token, not the answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def turn(role, number, words=25):
     return {"role": role, "content": make_prompt(number, words)}
 
 
-# A conversation whose system block alone is longer than a sliding window.
+# A conversation whose system message alone is longer than the sliding window.
 OPENING = [turn("system", 1, 60), turn("user", 2)]
 LONG = [*OPENING, turn("assistant", 3), turn("user", 4), turn("assistant", 5), turn("user", 6)]
 
@@ -30,12 +30,12 @@ def edit(messages, index, number):
 
 
 def bill(line):
-    """Return what an agent sends that changes one line of its system block at each call."""
+    """Return the messages of an agent that changes one line of its system message per call."""
     block = f"{make_prompt(7, 40)}\nx-billing: {line}\n{make_prompt(8, 40)}"
     return [{"role": "system", "content": block}, turn("user", 9)]
 
 
-# What is asked first, then what must give the cold text while something of the first is kept.
+# A first conversation, and a second one that must give its cold text from the warm cache.
 SCENARIOS = {
     "repeated": (LONG, LONG),
     "continued": (OPENING, [*OPENING, turn("assistant", 10), turn("user", 11)]),
@@ -43,7 +43,7 @@ SCENARIOS = {
     "shortened": (LONG, LONG[:4]),
     "agent": (bill("cch=1a2b"), bill("cch=3c4d")),
 }
-# A state that can't be cut back serves only what begins with all of it.
+# A cache that can't be trimmed serves only prompts that begin with all of it.
 MISSES = {("sliding", "agent"), ("recurrent", "agent")}
 
 
@@ -74,7 +74,7 @@ async def read_stats(client):
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-async def test_a_warm_text_is_the_cold_text(family, scenario):
+async def test_a_warm_prompt_gives_the_cold_text(family, scenario):
     first, second = SCENARIOS[scenario]
     cold = [await ask_cold(family, messages) for messages in (first, second)]
     one = await family.ask("", messages=first)
@@ -85,7 +85,7 @@ async def test_a_warm_text_is_the_cold_text(family, scenario):
     assert [one.text, other.text] == cold
 
 
-async def test_requests_that_share_a_beginning_at_the_same_time_do_not_mix(family):
+async def test_simultaneous_requests_with_a_shared_prefix_do_not_mix(family):
     several = [[*LONG[:-1], turn("user", number)] for number in range(20, 26)]
     cold = [await ask_cold(family, messages) for messages in several]
     for _ in range(2):
@@ -94,7 +94,7 @@ async def test_requests_that_share_a_beginning_at_the_same_time_do_not_mix(famil
     assert all(read_cached(answer) > 30 for answer in warm)
 
 
-async def test_a_request_that_does_not_want_the_cache_neither_reads_nor_writes_it(family):
+async def test_cache_prompt_false_neither_reads_nor_writes_the_cache(family):
     await family.ask("", messages=OPENING)
     before = await read_stats(family)
     refusals = [
@@ -111,7 +111,7 @@ async def test_a_request_that_does_not_want_the_cache_neither_reads_nor_writes_i
     assert read_cached(answer) > 0
 
 
-async def test_what_one_session_has_asked_is_cold_for_another(client):
+async def test_the_cache_of_one_session_is_not_used_by_another(client):
     client = client.having(model="llama", **FIELDS)
     await client.reset_cache()
     for fields in ({"prompt_cache_key": "a"}, {"prompt_cache_key": "b"}, {"user": "c"}, {}):
@@ -122,7 +122,7 @@ async def test_what_one_session_has_asked_is_cold_for_another(client):
         assert again.text == first.text
 
 
-async def test_statistics_count_what_happens_and_a_reset_empties(client):
+async def test_statistics_count_and_a_reset_empties_the_cache(client):
     client = client.having(model="llama", **FIELDS)
     await client.reset_cache()
     before = await read_stats(client)
@@ -145,7 +145,7 @@ async def test_statistics_count_what_happens_and_a_reset_empties(client):
     assert read_cached(await client.ask("", messages=LONG)) == 0
 
 
-# ------------------------------------------------- workers with caches of another kind
+# ------------------------------------------------- other cache settings
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +155,7 @@ def store(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def server(make_folder, store):
-    """A server with workers whose caches are tiny, off, and on disk."""
+    """A server with three workers whose caches are tiny, off, and on disk."""
     options = {
         "tiny": {"prompt_cache_capacity_bytes": TINY_BYTES},
         "off": {"cache_prompt": False},
@@ -175,7 +175,7 @@ async def other(server):
         yield client
 
 
-async def test_texts_stay_the_same_while_entries_are_thrown_out(other):
+async def test_texts_stay_the_same_while_entries_are_evicted(other):
     client = other.having(model="tiny")
     prompts = [make_prompt(number, 150) for number in range(8)]
     cold = [await client.ask(prompt, cache_prompt=False) for prompt in prompts]
@@ -190,7 +190,7 @@ async def test_texts_stay_the_same_while_entries_are_thrown_out(other):
     assert (await read_stats(client))["rejections_oversized"] > 0
 
 
-async def test_a_cache_that_is_off_reports_in_the_same_form(other):
+async def test_a_disabled_cache_reports_in_the_same_format(other):
     on, off = other.having(model="tiny"), other.having(model="off")
     for _ in range(2):
         answer = await off.ask("", messages=LONG, cache_prompt=True)
@@ -203,7 +203,7 @@ async def test_a_cache_that_is_off_reports_in_the_same_form(other):
         assert await reply.json() == {"cleared": True, "freed_bytes": 0, "freed_entries": 0}
 
 
-async def test_a_restarted_worker_reuses_what_is_whole_on_disk(server, other, store):
+async def test_a_restarted_worker_reuses_complete_entries_on_disk(server, other, store):
     client = other.having(model="disk")
     whole, damaged = make_prompt(1, 60), make_prompt(2, 60)
     cold = [await client.ask(whole)]
@@ -235,12 +235,12 @@ async def test_a_restarted_worker_reuses_what_is_whole_on_disk(server, other, st
     assert removed in server.log.read_text()
 
 
-async def test_the_folder_of_a_cache_on_disk_is_bounded(other, store):
+async def test_the_cache_on_disk_is_limited(other, store):
     client = other.having(model="disk")
     for number in range(10, 20):
         await client.ask(make_prompt(number, 150))
     await until(lambda: total_bytes(store) > DISK_BYTES / 2)
-    await asyncio.sleep(0.5)  # whatever is still to be written
+    await asyncio.sleep(0.5)  # until all writes are done
     assert total_bytes(store) <= DISK_BYTES
 
 

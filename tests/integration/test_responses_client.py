@@ -1,6 +1,6 @@
 """The official client's responses against the whole server, strictly validated.
 
-On SmolLM2 where wits are needed.
+On SmolLM2 where answers matter.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ THINKING = {
 
 
 class Animal(pydantic.BaseModel):
-    """An animal."""
+    """The schema of a structured answer."""
 
     model_config = pydantic.ConfigDict(extra="forbid")
     name: str = pydantic.Field(max_length=12)
@@ -57,7 +57,7 @@ def client(hermes):
 
 
 def shape(response):
-    """Return what does not differ from one request to the next."""
+    """Return a response without the fields that differ between requests."""
     kinds = [(item.type, item.status) for item in response.output]
     return kinds, response.output_text, response.usage.output_tokens, response.status
 
@@ -68,7 +68,7 @@ def stream(client, **fields):
     return [event.type for event in events], events[-1].response
 
 
-def test_a_response_is_the_same_whole_and_streamed(client):
+def test_a_streamed_response_equals_the_whole_one(client):
     fields = CAPITAL | {"model": "smol", "max_output_tokens": 24}
     whole = client.responses.create(**fields)
     assert "Paris" in whole.output_text
@@ -82,7 +82,7 @@ def test_a_response_is_the_same_whole_and_streamed(client):
         assert "".join(texts) == helper.get_final_response().output_text == whole.output_text
 
 
-def test_a_limit_is_told_as_incomplete(client):
+def test_a_limit_gives_an_incomplete_response(client):
     whole = client.responses.create(**CAPITAL, max_output_tokens=3)
     assert whole.status == "incomplete"
     assert whole.incomplete_details.reason == "max_output_tokens"
@@ -104,7 +104,7 @@ def test_a_named_function_is_called(client):
     assert streamed.output[0].parsed_arguments == json.loads(call.arguments)
 
 
-def test_a_required_call_is_made_and_no_more_than_asked_for(client):
+def test_a_required_call_is_made_within_the_limit_of_calls(client):
     space = {"type": "namespace", "name": "mcp", "description": "Tools.", "tools": [WEATHER]}
     response = client.responses.create(
         model="tiny",
@@ -121,7 +121,7 @@ def test_a_required_call_is_made_and_no_more_than_asked_for(client):
     jsonschema.validate(json.loads(call.arguments), WEATHER["parameters"])
 
 
-def test_a_call_is_answered_over_the_chain_and_by_sending_everything_back(client):
+def test_a_call_is_answered_by_chaining_and_by_resending_the_history(client):
     fields = {"model": "tiny", "tools": [WEATHER], "temperature": 0}
     asked = {"role": "user", "content": "Weather in Paris?"}
     first = client.responses.create(**fields, input=[asked], tool_choice=NAMED)
@@ -138,14 +138,14 @@ def test_a_call_is_answered_over_the_chain_and_by_sending_everything_back(client
     assert whole.usage.input_tokens == chained.usage.input_tokens
 
 
-def test_parse_returns_a_model(client):
+def test_parse_returns_a_pydantic_model(client):
     fields = {"model": "smol", "input": "An animal.", "temperature": 0, "max_output_tokens": 60}
     response = client.responses.parse(**fields, text_format=Animal)
     assert isinstance(response.output_parsed, Animal)
     assert response.text.format.schema_["properties"].keys() == {"name", "legs"}
 
 
-def test_thoughts_are_an_item_of_their_own_and_can_be_sent_back(client):
+def test_reasoning_is_an_item_and_can_be_sent_back(client):
     fields = {"model": "tiny", "temperature": 0, "max_output_tokens": 24, **THINKING}
     fields |= {"include": ["reasoning.encrypted_content"]}
     asked = {"role": "user", "content": "What is the capital of France?"}
@@ -190,14 +190,14 @@ def test_a_response_is_stored_chained_cancelled_and_deleted(client):
         client.responses.create(**fields, input="x", previous_response_id=first.id)
 
 
-def test_a_conversation_is_remembered(client):
+def test_a_conversation_is_stored(client):
     name = f"talk-{random.SystemRandom().getrandbits(64)}"
     fields = CAPITAL | {"max_output_tokens": 8, "conversation": name}
     counts = [client.responses.create(**fields).usage.input_tokens for _ in range(3)]
     assert counts[0] < counts[1] < counts[2]
 
 
-def test_counting_is_what_a_response_then_uses(client):
+def test_the_count_equals_the_usage_of_the_response(client):
     counted = client.responses.input_tokens.count(
         model="tiny", input="hello there", tools=[WEATHER], instructions="be brief"
     )
@@ -212,7 +212,7 @@ def test_counting_is_what_a_response_then_uses(client):
 
 
 def make_history():
-    """Return a conversation that a summary can be much shorter than."""
+    """Return a conversation that a summary can shorten."""
     history = []
     for index in range(5):
         question = f"Tell me about town {index}, its river and its market. " * 2
@@ -221,9 +221,9 @@ def make_history():
     return [*history, {"role": "user", "content": "Which town was first?"}]
 
 
-def test_a_history_is_compacted_and_goes_on(client, hermes):
-    # Strictly, this client's type for outputs has no place for users' messages, which even
-    # OpenAI's own compactions hold.
+def test_a_compacted_history_can_be_continued(client, hermes):
+    # This client's type for outputs does not allow user messages, although OpenAI's own
+    # compactions contain them.
     with openai.OpenAI(base_url=f"{hermes.url}/v1", api_key="none") as loose:
         compacted = loose.responses.compact(
             model="smol",
@@ -266,7 +266,7 @@ def test_a_threshold_compacts_before_the_answer(client):
     ],
 )
 @pytest.mark.parametrize("streams", [True, False])
-def test_refusals_are_those_of_the_client_and_name_the_field(client, fields, param, streams):
+def test_refusals_raise_the_clients_exceptions_and_name_the_field(client, fields, param, streams):
     with pytest.raises(openai.BadRequestError) as caught:
         client.responses.create(**CAPITAL | fields, stream=streams)
     assert (caught.value.param, caught.value.type) == (param, "invalid_request_error")

@@ -1,4 +1,4 @@
-"""Ten times more requests than the queue holds, in one moment."""
+"""Ten times more requests than the queue holds, all at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEPTH = 32
 SLOTS = 8
 
 
-async def test_every_request_of_a_burst_is_answered_and_the_next_one_served(client):
+async def test_a_burst_is_served_or_refused_and_the_next_request_served(client):
     client = client.having(model="bytes", **GREEDY, max_tokens=20)
 
     async def ask(number):
@@ -40,8 +40,8 @@ async def test_every_request_of_a_burst_is_answered_and_the_next_one_served(clie
     await until(client.is_idle, 3)
 
 
-async def test_a_refusal_costs_next_to_nothing(client, capsys):
-    """Nothing but counting happens on that path: it is as quick as GET /health."""
+async def test_a_refusal_is_as_fast_as_health(client, capsys):
+    """The path of a refusal only counts."""
     client = client.having(model="bytes", **GREEDY)
     fields = {"max_tokens": 4000, "cache_prompt": False}
     tasks = [

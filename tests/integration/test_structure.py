@@ -1,6 +1,6 @@
-"""Tools, thoughts and structured output over the official client, on real models.
+"""Tools, reasoning and structured output over the official client, on the models of `hermes`.
 
-The models of the `hermes` server, in whose template there are tools and thoughts.
+Its template supports tools and reasoning.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NAMED = {"type": "function", "function": {"name": "get_weather"}}
 
 
 class Animal(pydantic.BaseModel):
-    """An animal."""
+    """The schema of a structured answer."""
 
     model_config = pydantic.ConfigDict(extra="forbid")
     name: str = pydantic.Field(max_length=12)
@@ -89,7 +89,7 @@ async def test_a_required_choice_calls_a_declared_function(client):
         check_weather(call)
 
 
-async def test_a_tool_loop_goes_round(client):
+async def test_a_tool_loop_completes(client):
     call = {"name": "get_weather", "arguments": '{"city":"Paris","days":1}'}
     history = [
         *ASK,
@@ -121,14 +121,14 @@ async def test_impossible_choices_are_refused(client, fields, param):
     assert param in (caught.value.param or caught.value.message)
 
 
-async def test_parse_returns_a_model(client):
+async def test_parse_returns_a_pydantic_model(client):
     reply = await client.chat.completions.parse(
         model="smol", messages=ASK, response_format=Animal, temperature=0, max_tokens=60
     )
     assert isinstance(reply.choices[0].message.parsed, Animal)
 
 
-async def test_the_stream_helpers_give_models_of_answers_and_of_arguments(client):
+async def test_the_stream_helpers_parse_answers_and_arguments(client):
     async with client.chat.completions.stream(
         model="tiny", messages=ASK, response_format=Animal, seed=1
     ) as stream:
@@ -149,7 +149,7 @@ async def test_the_stream_helpers_give_models_of_answers_and_of_arguments(client
     assert "".join(delta.arguments_delta for delta in deltas) == call.function.arguments
 
 
-async def test_any_json_object_may_be_asked_for(client):
+async def test_json_object_gives_an_object(client):
     reply = await client.chat.completions.create(
         model="smol", messages=ASK, response_format={"type": "json_object"}, max_tokens=60,
         temperature=0,
@@ -157,7 +157,7 @@ async def test_any_json_object_may_be_asked_for(client):
     assert isinstance(json.loads(reply.choices[0].message.content), dict)
 
 
-async def test_thoughts_have_a_budget_and_a_field_of_their_own(client):
+async def test_reasoning_has_a_budget_and_a_field(client):
     reply = await client.chat.completions.create(
         model="smol",
         messages=ASK,
@@ -174,7 +174,7 @@ async def test_thoughts_have_a_budget_and_a_field_of_their_own(client):
     assert "think>" not in message.reasoning_content + (message.content or "")
 
 
-async def test_thoughts_that_use_everything_up_are_not_repeated_as_content(client):
+async def test_reasoning_up_to_the_limit_is_not_repeated_as_content(client):
     reply = await client.chat.completions.create(
         model="tiny",
         messages=ASK,
@@ -196,7 +196,7 @@ async def test_a_budget_above_the_limit_is_refused(client):
         )
 
 
-async def test_a_grammar_follows_the_thoughts(client):
+async def test_a_grammar_applies_after_the_reasoning(client):
     reply = await client.chat.completions.parse(
         model="tiny",
         messages=ASK,
@@ -221,7 +221,7 @@ WRITING = {
 }
 FORM = {"type": "json_schema", "json_schema": {"name": "x", "schema": WRITING}}
 WRITE = {"type": "function", "function": {"name": "write", "parameters": WRITING}}
-# A grammar, a grammar behind thoughts that a budget ends, and a call that is forced.
+# A grammar, a grammar after reasoning that a budget ends, and a forced call.
 GUIDED = (
     {"seed": 7, "response_format": FORM},
     {"seed": 8, "response_format": FORM, "enable_thinking": True, "thinking_budget": 30},
@@ -229,7 +229,7 @@ GUIDED = (
 )
 
 
-async def test_guided_answers_outlive_the_death_of_their_worker(hermes):
+async def test_constrained_answers_continue_after_their_worker_was_killed(hermes):
     async with connect(hermes.url, model="tiny", max_tokens=300, cache_prompt=False) as client:
 
         def ask_all():
@@ -245,7 +245,7 @@ async def test_guided_answers_outlive_the_death_of_their_worker(hermes):
 
 
 async def answer(client, schema, index):
-    """Return whether an answer finished; one that did must be valid."""
+    """Return whether an answer finished; a finished one must be valid."""
     prompt = f"Give me an example, number {index}."
     status, reply = await client.post(prompt, seed=index, max_tokens=90, **to_fields(schema))
     assert status == 200, reply
@@ -266,7 +266,7 @@ async def answer_all(client, count, seed):
 
 
 @pytest.mark.parametrize(("model", "count"), [("tiny", 200), ("smol", 20)])
-async def test_every_finished_answer_is_valid_and_nearly_all_finish(hermes, model, count):
+async def test_finished_answers_are_valid_and_nearly_all_finish(hermes, model, count):
     async with connect(hermes.url, model=model) as client:
         assert await answer_all(client, count, seed=1) >= 0.9
 

@@ -1,4 +1,4 @@
-"""The supervisor over real processes: short-lived children written here, with short limits."""
+"""The supervisor with real processes: small children and short limits."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ limits = SupervisionLimits(**json.loads(sys.argv[1]))
 sys.exit(Supervisor(sys.argv[2:], os.environ, limits).run())
 """
 
-# Writes its process id to a new line of a file, then does what its arguments say.
+# Appends its process id to a file, then behaves as its arguments say.
 CHILD = """
 import os, signal, socket, subprocess, sys, time
 note, mode, *more = sys.argv[1:]
-def say(pid):
+def write_pid(pid):
     with open(note, "a") as file:
         file.write(f"{pid}\\n")
 def beat(line):
@@ -52,8 +52,8 @@ def wait():
 if mode == "stubborn":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if mode == "parent":
-    say(subprocess.Popen(["sleep", "60"]).pid)
-say(os.getpid())
+    write_pid(subprocess.Popen(["sleep", "60"]).pid)
+write_pid(os.getpid())
 if mode == "exit":
     sys.exit(int(more[0]))
 if mode == "crash":
@@ -75,7 +75,7 @@ wait()
 """
 
 
-def lives(pid):
+def is_alive(pid):
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -83,7 +83,7 @@ def lives(pid):
 
 
 class Stage:
-    """Starts supervisors over children and sees what becomes of both."""
+    """Starts supervisors with children, and reads their process ids and logs."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -117,7 +117,7 @@ class Stage:
         return wait_for(lambda: len(self.pids()) >= count and self.pids())
 
     def wait_until_gone(self, pids):
-        wait_for(lambda: not any(lives(pid) for pid in pids))
+        wait_for(lambda: not any(is_alive(pid) for pid in pids))
 
     def lines(self, words):
         return [line for line in self.log.read_text().splitlines() if words in line]
@@ -128,7 +128,7 @@ class Stage:
                 process.kill()
             process.wait()
         for pid in self.pids():
-            if lives(pid):
+            if is_alive(pid):
                 os.kill(pid, signal.SIGKILL)
 
 
@@ -139,7 +139,7 @@ def stage(tmp_path):
     stage.clear()
 
 
-def test_a_child_that_ends_is_started_again_with_growing_pauses(stage):
+def test_a_child_that_exits_is_restarted_with_growing_delays(stage):
     stage.start("exit", "5", first_delay_s=0.1)
     assert len(set(stage.wait_for_pids(4))) == 4
     lines = stage.lines("ended with exit code 5")
@@ -150,40 +150,40 @@ def test_a_child_that_ends_is_started_again_with_growing_pauses(stage):
     ]
 
 
-def test_a_child_that_crashes_is_started_again_and_the_signal_is_logged(stage):
+def test_a_child_that_crashes_is_restarted_and_the_signal_is_logged(stage):
     stage.start("crash")
     stage.wait_for_pids(2)
     assert stage.lines("ended by signal 11")
 
 
-def test_a_child_that_falls_silent_is_killed_and_started_again(stage):
+def test_a_child_that_sends_no_beats_is_killed_and_restarted(stage):
     stage.start("silent", silence_s=0.5)
     first, *_ = stage.wait_for_pids(2)
-    assert not lives(first)
+    assert not is_alive(first)
     assert stage.lines("killed: no sign of life for 0.")
 
 
-def test_a_child_whose_step_does_not_return_is_killed_and_started_again(stage):
+def test_a_child_whose_step_hangs_is_killed_and_restarted(stage):
     stage.start("hung", step_timeout_s=60)
     first, *_ = stage.wait_for_pids(2)
-    assert not lives(first)
+    assert not is_alive(first)
     assert stage.lines("killed: a step has taken 90.0 s (--step-timeout 60)")
 
 
-def test_a_child_that_loads_is_not_held_to_the_step_limit(stage):
+def test_the_step_timeout_does_not_apply_while_loading(stage):
     stage.start("loading", step_timeout_s=0.5, silence_s=1.0)
     stage.wait_for_pids(2)
     assert stage.lines("ended with exit code 3")
     assert not stage.lines("killed")
 
 
-def test_a_start_that_can_not_succeed_is_not_tried_again(stage):
+def test_a_permanent_failure_is_not_retried(stage):
     supervisor = stage.start("exit", str(EXIT_PERMANENT), first_delay_s=0.0)
     assert supervisor.wait(10) == EXIT_PERMANENT
     assert len(stage.pids()) == 1
 
 
-def test_a_command_that_does_not_exist_is_not_tried_again(stage):
+def test_a_missing_command_is_not_retried(stage):
     command = stage.command("steady")
     command[3] = str(stage.folder / "nothing")
     assert stage.run(command).wait(10) == EXIT_PERMANENT
@@ -191,26 +191,26 @@ def test_a_command_that_does_not_exist_is_not_tried_again(stage):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_stopped_supervisor_takes_its_child_along(stage, number):
+def test_a_stopped_supervisor_stops_its_child(stage, number):
     supervisor = stage.start("steady")
     pids = stage.wait_for_pids(1)
     supervisor.send_signal(number)
     assert supervisor.wait(5) == 0
-    assert not any(lives(pid) for pid in pids)
+    assert not any(is_alive(pid) for pid in pids)
     assert not stage.lines("restart")
 
 
-def test_a_child_that_ignores_sigterm_is_killed_after_its_grace(stage):
+def test_a_child_that_ignores_sigterm_is_killed_after_the_grace_period(stage):
     supervisor = stage.start("stubborn", stop_grace_s=0.5)
     pids = stage.wait_for_pids(1)
     began_s = time.monotonic()
     supervisor.terminate()
     assert supervisor.wait(5) == 0
     assert 0.4 < time.monotonic() - began_s < 3
-    assert not any(lives(pid) for pid in pids)
+    assert not any(is_alive(pid) for pid in pids)
 
 
-def test_a_second_signal_cuts_the_grace_short(stage):
+def test_a_second_signal_ends_the_grace_period(stage):
     supervisor = stage.start("stubborn", stop_grace_s=30)
     pids = stage.wait_for_pids(1)
     supervisor.terminate()
@@ -218,17 +218,17 @@ def test_a_second_signal_cuts_the_grace_short(stage):
     assert supervisor.poll() is None
     supervisor.terminate()
     assert supervisor.wait(5) == 0
-    assert not any(lives(pid) for pid in pids)
+    assert not any(is_alive(pid) for pid in pids)
 
 
-def test_a_stop_during_the_pause_does_not_wait_for_its_end(stage):
+def test_a_stop_during_the_restart_delay_is_immediate(stage):
     supervisor = stage.start("exit", "1", first_delay_s=60, longest_delay_s=60)
     wait_for(lambda: stage.log.exists() and stage.lines("restart 1 in 60.0 s"))
     supervisor.terminate()
     assert supervisor.wait(5) == 0
 
 
-def test_what_the_child_has_started_ends_with_it(stage):
+def test_processes_started_by_the_child_end_with_it(stage):
     supervisor = stage.start("parent")
     pids = stage.wait_for_pids(2)
     supervisor.terminate()
@@ -253,7 +253,7 @@ def test_a_supervisor_ends_with_the_shell_that_started_it(stage):
 
 
 class Honcho:
-    """A honcho with a supervised child per line."""
+    """Honcho with supervised children."""
 
     def __init__(self, stage, **limits):
         command = " ".join(f"'{word}'" for word in stage.command("steady", **limits))
@@ -264,10 +264,10 @@ class Honcho:
         assert len(self.tree) >= 6
 
     def wait_until_alone(self, timeout_s=10.0):
-        wait_for(lambda: not any(lives(item.pid) for item in self.tree), timeout_s)
+        wait_for(lambda: not any(is_alive(item.pid) for item in self.tree), timeout_s)
 
 
-def test_honcho_takes_everything_along_when_interrupted(stage):
+def test_an_interrupted_honcho_stops_every_process(stage):
     honcho = Honcho(stage)
     honcho.process.send_signal(signal.SIGINT)
     honcho.process.wait(5)
@@ -275,9 +275,9 @@ def test_honcho_takes_everything_along_when_interrupted(stage):
     assert not stage.lines("restart")
 
 
-def test_a_killed_honcho_leaves_nothing_behind(stage):
+def test_a_killed_honcho_leaves_no_process(stage):
     honcho = Honcho(stage)
-    # Not waited for: whoever started it may be slow to notice.
+    # Not waited for: its parent may be slow to reap it.
     honcho.process.kill()
     honcho.wait_until_alone()
 
@@ -295,7 +295,7 @@ sys.exit(5)
 """
 
 
-def test_a_killed_helper_of_honcho_ends_everything(stage):
+def test_a_killed_helper_of_honcho_stops_every_process(stage):
     command = " ".join(f"'{word}'" for word in stage.command("steady"))
     launcher = stage.run([sys.executable, "-c", LAUNCHER, f"exec {command}"])
     stage.wait_for_pids(2)
@@ -305,7 +305,7 @@ def test_a_killed_helper_of_honcho_ends_everything(stage):
     stage.wait_until_gone(stage.pids())
 
 
-def test_everything_ends_also_when_nobody_reads_the_log_any_more(stage):
+def test_every_process_ends_when_the_reader_of_the_log_is_gone(stage):
     command = " ".join(f"'{word}'" for word in stage.command("steady"))
     words = [sys.executable, "-c", LAUNCHER, f"exec {command}"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, env=stage.environ) as launcher:
@@ -317,7 +317,7 @@ def test_everything_ends_also_when_nobody_reads_the_log_any_more(stage):
     stage.wait_until_gone(stage.pids())
 
 
-def test_a_process_that_comes_too_late_to_see_its_origin_ends_at_once(stage):
+def test_a_process_whose_launcher_is_already_gone_exits_at_once(stage):
     origin = subprocess.Popen(["true"])
     origin.wait()
     stage.environ |= {ORIGIN_ENV: str(origin.pid)}
@@ -327,7 +327,7 @@ def test_a_process_that_comes_too_late_to_see_its_origin_ends_at_once(stage):
 
 @pytest.fixture
 def silent_registry():
-    """A registry that never answers, for whoever installs from it."""
+    """A package registry that never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
 
@@ -340,7 +340,7 @@ def test_an_install_ends_with_its_supervisor(stage, silent_registry, number):
     stage.environ |= {"XDG_CACHE_HOME": str(stage.folder), "PIP_INDEX_URL": silent_registry}
     supervisor = [sys.executable, "-m", "deploy.run.supervise", "--name", "embed"]
     running = stage.run([*supervisor, "--config", "fleet.toml", "--", "true"])
-    # The installer, and the registry's client.
+    # The installer and the package client.
     tree = psutil.Process(running.pid).children
     installers = wait_for(lambda: len(found := tree(recursive=True)) == 2 and found)
     running.send_signal(number)
@@ -364,7 +364,7 @@ def test_the_command_line_preloads_openblas_where_it_exists(stage):
     assert stage.log.read_text().splitlines()[0].split()[0] == str(openblas.find())
 
 
-def test_a_broken_fleet_file_is_one_line_and_not_tried(stage):
+def test_an_invalid_fleet_file_is_reported_in_one_line(stage):
     supervisor = [
         sys.executable,
         "-m",

@@ -1,4 +1,4 @@
-"""`mlxcel-server` as a user starts and ends it: gateway and worker on a tiny real checkpoint."""
+"""Starting and stopping `mlxcel-server` as a user does, on a tiny real checkpoint."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def model():
 
 @pytest.fixture(scope="module")
 def lasting(make_folder, model):
-    """A server that every test leaves ready, but for the last one, which ends it."""
+    """A server that every test leaves ready; the last one stops it."""
     with serve(make_folder(), "-m", str(model)) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def rivals(make_folder, model):
-    """Two servers started on one port at once: the one that is still there, and the other."""
+    """Two servers started on one port at once: the one that runs, and the one that exited."""
     folder = make_folder()
     first = Server(folder, "-m", str(model))
     second = Server(folder, "-m", str(model), port=first.port)
@@ -44,7 +44,7 @@ def rivals(make_folder, model):
         second.close()
 
 
-def test_a_second_start_on_the_port_says_so_and_leaves_the_first_alone(lasting, model):
+def test_a_second_start_on_a_port_fails_and_does_not_affect_the_first(lasting, model):
     second = Server(lasting.folder, "-m", str(model), port=lasting.port)
     assert second.process.wait(20) == EXIT_PERMANENT
     assert second.log.read_text() == (
@@ -54,7 +54,7 @@ def test_a_second_start_on_the_port_says_so_and_leaves_the_first_alone(lasting, 
     assert lasting.ask("/health")[0] == 200
 
 
-def test_of_two_starts_at_once_one_serves(rivals):
+def test_one_of_two_simultaneous_starts_serves(rivals):
     winner, loser = rivals
     assert loser.process.returncode == EXIT_PERMANENT
     assert "error: " in loser.log.read_text()
@@ -76,7 +76,7 @@ def test_a_killed_launcher_leaves_no_process(rivals):
     [("gateway", "gateway", {0}), ("text", "workers.text", {503})],
     ids=["gateway", "worker"],
 )
-def test_a_killed_process_comes_back_by_itself(lasting, name, module, unanswered):
+def test_a_killed_process_is_restarted(lasting, name, module, unanswered):
     (victim,) = lasting.find(module)
     victim.kill()
     seen = wait_for(lambda: {lasting.ask("/health")[0]} - {200}, 5)
@@ -88,14 +88,14 @@ def test_a_killed_process_comes_back_by_itself(lasting, name, module, unanswered
     assert reason in lasting.log.read_text()
 
 
-def test_the_announced_call_is_one_line_with_the_address(lasting):
+def test_the_printed_example_is_one_line_with_the_address(lasting):
     announced = f"curl -N http://127.0.0.1:{lasting.port}/v1/chat/completions"
     wait_for(lambda: announced in lasting.log.read_text())
     (line,) = [line for line in lasting.log.read_text().splitlines() if announced in line]
     assert '"messages"' in line
 
 
-def test_a_broken_checkpoint_is_said_once_and_ends_the_server(make_folder, model):
+def test_a_broken_checkpoint_is_reported_once_and_ends_the_server(make_folder, model):
     folder = make_folder()
     broken = folder / "broken"
     shutil.copytree(model, broken)
@@ -111,7 +111,7 @@ def test_a_broken_checkpoint_is_said_once_and_ends_the_server(make_folder, model
     assert "restart" not in text
 
 
-def test_interrupt_ends_everything_within_five_seconds_and_leaves_nothing(lasting):
+def test_interrupt_stops_every_process_within_five_seconds(lasting):
     lasting.wait_until_ready()
     processes = lasting.tree()
     assert len(processes) >= 6

@@ -1,4 +1,4 @@
-"""No answer is lost with a process that is killed in the middle of it."""
+"""Answers continue when a process is killed."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tests.server import none_lives, serve_fleet
 from tests.wait import until, wait_for
 from tests.worker import link
 
-# What differs between two runs of one request.
+# Fields that differ between two runs of one request.
 DATED = ("id", "created", "timings", "id_slot")
 
 
 @pytest.fixture(scope="module")
 def server(make_folder):
-    """A server whose workers the tests kill; at the end none of its processes is left."""
+    """A server whose workers the tests kill; afterwards no process is left."""
     workers = [
         {"name": name, "model": str(checkpoint.build(name)), "alias": [name], "parallel": slots}
         for name, slots in (("llama", 20), ("bytes", 4))
@@ -45,12 +45,10 @@ async def client(server):
         yield client
 
 
-async def test_texts_and_usage_are_those_of_an_undisturbed_run_whatever_the_settings(
-    server, client
-):
+async def test_texts_and_usage_equal_an_undisturbed_run_for_all_settings(server, client):
     client = client.having(model="llama", max_tokens=60, cache_prompt=False)
     requests = [(make_prompt(100 + n), fields) for n, fields in enumerate(MIX)]
-    # A stop string in the middle of what would be the text, and a loop that ends it.
+    # A stop string in the middle of the text, and loop detection.
     whole = await client.ask(make_prompt(120), **GREEDY)
     middle = len(whole.text) // 2
     requests.append((make_prompt(120), GREEDY | {"stop": [whole.text[middle : middle + 9]]}))
@@ -71,14 +69,14 @@ async def test_texts_and_usage_are_those_of_an_undisturbed_run_whatever_the_sett
     await until(client.is_idle, 3)
 
 
-async def test_raw_completions_are_those_of_an_undisturbed_run_too(server, client):
+async def test_text_completions_equal_an_undisturbed_run(server, client):
     client = client.having(model="llama", max_tokens=60, cache_prompt=False)
     fields = [GREEDY, {"seed": 1, "temperature": 0.9, "stop": "zzzz"}]
 
     async def ask(path, prompt, fields):
-        """Return the text of a stream and what its end says, but for times and the id.
+        """Return the text of a stream and its last event, without times and id.
 
-        How the text is cut into events depends on how busy the machine is.
+        How the text is divided into events depends on the load of the machine.
         """
         body = {"prompt": prompt, "stream": True, **client.fields, **fields}
         options = {"stream_options": {"include_usage": True}}
@@ -105,7 +103,7 @@ def _read_text(chunk):
     return "".join(choice["text"] for choice in chunk["choices"])
 
 
-async def test_messages_go_on_without_a_second_start(server, client):
+async def test_messages_continue_without_a_second_message_start(server, client):
     client = client.having(model="llama", max_tokens=60, cache_prompt=False)
 
     async def ask(number, fields):
@@ -126,7 +124,7 @@ async def test_messages_go_on_without_a_second_start(server, client):
     assert await disturb(client, ask_all(), [40], server.kill_worker) == undisturbed
 
 
-async def test_responses_go_on_under_the_same_ids(server, client):
+async def test_responses_continue_under_the_same_ids(server, client):
     client = client.having(model="llama", max_tokens=60, cache_prompt=False)
 
     async def ask(number, fields):
@@ -137,7 +135,7 @@ async def test_responses_go_on_under_the_same_ids(server, client):
                 reader.feed(data)
                 client.seen_chunks += 1
         response = reader.close()
-        # A response that was told of by its id is found by its id.
+        # A response whose id was sent can be retrieved.
         status, stored = await client.get(f"/v1/responses/{response['id']}")
         assert (status, stored) == (200, response)
         return response["output_text"], response["status"], response["usage"]
@@ -151,8 +149,8 @@ async def test_responses_go_on_under_the_same_ids(server, client):
     assert await disturb(client, ask_all(), [30], server.kill_worker) == undisturbed
 
 
-async def test_a_character_cut_by_a_death_is_whole_afterwards(server, client):
-    """The model is made to write the bytes of three-byte characters, one token each."""
+async def test_a_character_whose_bytes_span_a_crash_is_complete(server, client):
+    """The model generates the bytes of three-byte characters, one token each."""
     client = client.having(model="bytes", max_tokens=400)
     bias = {str(token): 33 if byte >= 0xC0 else 30 for byte, token in read_byte_ids().items()}
     settings = [GREEDY, {"seed": 1}, {"seed": 2, "temperature": 1.5}]
@@ -169,10 +167,10 @@ async def test_a_character_cut_by_a_death_is_whole_afterwards(server, client):
     assert_same(await disturb(client, ask_all(), [50, 53], server.kill_worker), undisturbed)
 
 
-async def test_twenty_streams_outlive_five_deaths(server, client):
+async def test_twenty_streams_survive_five_crashes(server, client):
     client = client.having(model="llama", max_tokens=250)
-    # A resumed row is prefilled, which rounds differently: of thousands of draws among many
-    # candidates one would now and then fall between two of them.
+    # A resumed row is prefilled, which rounds differently: of thousands of samples among many
+    # candidates one may fall on the boundary between two.
     sampled = {"top_k": 8, "temperature": 0.7}
     settings = [GREEDY if n % 2 else {"seed": n, **sampled} for n in range(20)]
 
@@ -201,7 +199,7 @@ async def test_twenty_streams_outlive_five_deaths(server, client):
     assert gateway_rss(server) < gateway_bytes * 1.2
 
 
-async def test_a_killed_gateway_comes_back_and_the_worker_forgets_its_requests(server, client):
+async def test_a_killed_gateway_restarts_and_the_worker_cancels_its_requests(server, client):
     client = client.having(model="llama", cache_prompt=False)
     expected = await client.ask(make_prompt(140), **GREEDY, max_tokens=20)
     streams = [
@@ -221,22 +219,22 @@ async def test_a_killed_gateway_comes_back_and_the_worker_forgets_its_requests(s
 
 
 def read_byte_ids():
-    """Return the token of each byte that these three-byte characters are made of."""
+    """Return the token of each byte of these three-byte characters."""
     tokenizer = Tokenizer.from_file(str(checkpoint.build("bytes") / "tokenizer.json"))
     text = "".join(map(chr, range(0xA000, 0xD000)))
     return dict(zip(text.encode(), tokenizer.encode(text).ids, strict=True))
 
 
-async def test_neither_the_gateway_nor_what_hands_on_tokens_interrupts_a_step(server, client):
+async def test_gateway_and_event_loop_do_not_preempt_a_step(server, client):
     await client.having(model="llama").ask(make_prompt(150), max_tokens=2)
     if not hasattr(os, "SCHED_BATCH"):
-        return  # macOS keeps the two apart by itself.
+        return  # Not needed on macOS.
     (gateway,) = server.find("gateway")
     worker = server.worker("llama").pid
     threads = [thread.id for thread in psutil.Process(worker).threads()]
     policies = {thread: os.sched_getscheduler(thread) for thread in threads}
     assert os.sched_getscheduler(gateway.pid) == policies[worker] == os.SCHED_BATCH
-    # Those that compute.
+    # The threads that compute.
     assert os.SCHED_OTHER in policies.values()
 
 

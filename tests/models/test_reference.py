@@ -37,7 +37,7 @@ def test_an_example_is_answered(outcomes, name):
 @pytest.mark.parametrize("name", COMPONENTS)
 def test_the_body_is_as_specified(outcomes, name):
     vendor, component = COMPONENTS[name]
-    assert spec.complaints(vendor, component, json.loads(outcomes[name].body)) == []
+    assert spec.find_errors(vendor, component, json.loads(outcomes[name].body)) == []
 
 
 @pytest.mark.parametrize("name", ["priority", "greedy", "answer"])
@@ -67,7 +67,7 @@ def test_a_stream_of_chunks(outcomes):
     assert chunks[-1]["choices"][0]["finish_reason"] in ("stop", "length")
     assert "".join(chunk["choices"][0]["delta"].get("content") or "" for chunk in chunks)
     for chunk in chunks:
-        assert spec.complaints("openai", "CreateChatCompletionStreamResponse", chunk) == []
+        assert spec.find_errors("openai", "CreateChatCompletionStreamResponse", chunk) == []
 
 
 def test_a_picture_is_refused(outcomes):
