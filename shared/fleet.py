@@ -29,7 +29,7 @@ class WorkerEntry:
         index: position in the file; names the socket `w<index>.sock`.
         address: `unix:PATH`, `HOST:PORT`, or empty for the socket in the run directory.
         remote: another machine runs it, and nothing is started here.
-        memory_share: part of the device's memory, 0 to 1; 0 for an equal part of the rest.
+        memory_share: part of the device's memory, 0 to 1; 0: a part of what others leave.
         options: the settings of the worker's kind that the file sets.
     """
 

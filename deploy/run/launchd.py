@@ -1,7 +1,7 @@
 """Renders a fleet as launchd jobs for macOS: one property list per process.
 
-They run the same command lines as the Procfile, supervisor included. Nothing is loaded into
-launchd here; the printed line says how. Keys: launchd.plist(5).
+The jobs run the command lines of the Procfile, supervisors included. Nothing is loaded into
+launchd here. Keys: launchd.plist(5).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from deploy.run import process
 from shared.fleet import load_fleet
 
 _LABEL: Final = "local.mlxcel"
-# A start that can never succeed ends the supervisor, and launchd tries again: seldom enough to
-# be no load, often enough that a mended fleet file comes up by itself.
+# A start that can never succeed ends the supervisor, and launchd retries: rarely enough to cost
+# nothing, often enough to pick up a corrected fleet file.
 _THROTTLE_S: Final = 30
-# Longer than the supervisor gives its child.
+# Longer than the supervisor waits for its child.
 _EXIT_TIMEOUT_S: Final = 10
 
 
@@ -46,13 +46,13 @@ def describe(item: process.Process, logs: Path, environ: Mapping[str, str]) -> d
 
     Args:
         logs: folder of the log files.
-        environ: where the search path comes from; launchd's own is bare.
+        environ: source of PATH; that of launchd holds system folders only.
     """
     log = str(logs / f"{item.name}.log")
     return {
         "Label": f"{_LABEL}.{item.name}",
         "ProgramArguments": list(item.command),
-        # `-m` looks for modules there first.
+        # `-m` searches it first.
         "WorkingDirectory": str(ROOT),
         "EnvironmentVariables": {"PATH": environ.get("PATH", os.defpath), "PYTHONUNBUFFERED": "1"},
         "StandardOutPath": log,
@@ -61,6 +61,6 @@ def describe(item: process.Process, logs: Path, environ: Mapping[str, str]) -> d
         "KeepAlive": True,
         "ThrottleInterval": _THROTTLE_S,
         "ExitTimeOut": _EXIT_TIMEOUT_S,
-        # Else macOS slows processor and disk of a job down.
+        # Otherwise macOS limits CPU and disk use of a job.
         "ProcessType": "Interactive",
     }

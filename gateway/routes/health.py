@@ -1,8 +1,8 @@
-"""GET /health: whether the default worker takes requests, and how it is doing.
+"""GET /health: whether the default worker accepts requests, and its load.
 
 Owns the shape of the answer; every number in it comes from the registry. Describes the first text
-worker, in a fleet without one the first of any kind, and lists the others beside it. Runs on the
-gateway's event loop, asks nobody, and so answers also while workers are away.
+worker, or without one the first worker, and lists all workers. Runs on the gateway's event loop
+and calls no worker, so it also answers while workers are down.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ from gateway.routes.route import Route
 
 
 def routes() -> list[Route]:
-    """Return the routes of this module."""
     return [Route("GET", path, get_health, errors) for path in ("/", "/health", "/v1/health")]
 
 
 async def get_health(request: web.Request) -> web.Response:
-    """Answer 200 when a request would start now, else 503."""
+    """Answer 200 if a request would start now, else 503."""
     registry = request.app[CONTEXT].registry
     of_text = any(isinstance(worker, TextWorker) for worker in registry.workers)
     worker = registry.default() if of_text or not registry.workers else registry.workers[0]

@@ -1,7 +1,8 @@
-"""GET /v1/models: what can be asked of this server.
+"""GET /v1/models: the models of this server.
 
-Owns the shape of an entry: the reference's four keys, what llama-server's and Anthropic's clients
-read beside them, and the list that Ollama's read. Runs on the gateway's event loop and asks nobody.
+Owns the shape of an entry: the reference's four keys, those that clients of llama-server and of
+Anthropic also read, and the list for Ollama's clients. Runs on the gateway's event loop and calls
+no worker.
 """
 
 from __future__ import annotations
@@ -23,10 +24,9 @@ from shared.pb import worker_pb2
 
 
 def routes() -> list[Route]:
-    """Return the routes of this module."""
     return [
         *(Route("GET", path, list_models, errors) for path in ("/v1/models", "/models")),
-        # Names of the hub have a slash in them.
+        # Names on the hub contain a slash.
         Route("GET", "/v1/models/{model:.+}", get_model, errors),
     ]
 
@@ -37,7 +37,7 @@ async def list_models(request: web.Request) -> web.Response:
 
 
 async def get_model(request: web.Request) -> web.Response:
-    """Answer the entry of one model, by its name or an alias."""
+    """Answer one model's entry, by its name or an alias."""
     name = request.match_info["model"]
     for card in _cards(request):
         if name in (card.name, *card.aliases):
@@ -51,7 +51,7 @@ def describe(cards: Sequence[worker_pb2.ModelCard]) -> dict[str, Any]:
         "object": "list",
         "data": [_entry(card) for card in cards],
         "models": [_ollama_entry(card) for card in cards],
-        # Anthropic's clients read pages.
+        # For Anthropic's clients, which read pages.
         "first_id": cards[0].name if cards else None,
         "last_id": cards[-1].name if cards else None,
         "has_more": False,

@@ -1,6 +1,6 @@
 """GET and POST /props: the settings of a model, which can't be changed while it is served.
 
-`?model=` names a worker. Runs on the gateway's event loop and asks nobody.
+`?model=` names a worker. Runs on the gateway's event loop and calls no worker.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from shared.errors import ServiceError
 
 
 def routes() -> list[Route]:
-    """Return the routes of this module."""
     return [
         Route("GET", "/props", get_props, errors),
         Route("POST", "/props", post_props, errors),
@@ -25,7 +24,7 @@ def routes() -> list[Route]:
 
 
 async def get_props(request: web.Request) -> web.Response:
-    """Answer the model's defaults, template and abilities."""
+    """Answer the model's defaults, template and capabilities."""
     context = request.app[CONTEXT]
     worker = context.registry.resolve(request.query.get("model"))
     card = worker.require_ready()
@@ -40,7 +39,7 @@ async def get_props(request: web.Request) -> web.Response:
 
 
 def _describe_embedding(context: Context) -> dict[str, Any] | None:
-    """Return how the first model that makes vectors does it; None until one has been ready."""
+    """Describe the first embedding model; None until one has been ready."""
     cards = [worker.card for worker in context.registry.workers]
     card = next((card for card in cards if card is not None and card.encoder.dimensions), None)
     return card and {
@@ -53,7 +52,7 @@ def _describe_embedding(context: Context) -> dict[str, Any] | None:
 
 
 async def post_props(request: web.Request) -> web.Response:
-    """Say that all is well, as llama-server does, which changes nothing either."""
+    """Report success, as llama-server does; neither server changes anything."""
     if not request.app[CONTEXT].settings.props:
         raise ServiceError(
             "not_supported",

@@ -267,6 +267,14 @@ def test_a_model_that_speaks_is_enough_for_a_worker(settle, model):
     assert (text.kind, audio.kind, audio.models) == ("text", "audio", ("o/voice",))
 
 
+def test_a_speech_model_beside_an_embedding_model_makes_a_worker_too(settle, encoder):
+    workers = settle("-m", str(encoder), "--speech-model", "o/voice").workers
+    assert [(worker.kind, worker.models) for worker in workers] == [
+        ("embed", (str(encoder),)),
+        ("audio", ("o/voice",)),
+    ]
+
+
 def test_every_model_of_a_worker_must_be_there(settle, model):
     file = f'[[workers]]\nkind = "audio"\nmodel = "{model}"\nspeech_model = "./later"\n'
     resolution.check_models(settle(file=file), come_later=lambda m: m.endswith("/etc/later"))
