@@ -76,7 +76,7 @@ def read_config(program: str, arguments: Sequence[str]) -> WorkerConfig:
     entry = fleet.worker(options.name)
     if entry.kind not in kinds:
         raise ConfigError(f"{program} does not serve {entry.name!r}: its kind is {entry.kind}")
-    settings = resolve(kinds[entry.kind], options, os.environ, entry.options, entry.name)
+    settings: Any = resolve(kinds[entry.kind], options, os.environ, entry.options, entry.name)
     none = argparse.Namespace()
     port = resolve(GatewaySettings, none, os.environ, fleet.gateway, "gateway").port
     addresses = entry.addresses(rundir.open_run_directory(port))

@@ -1,4 +1,4 @@
-"""How far what was heard is from what was said."""
+"""Word errors of a transcript."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def words_of(text: str) -> list[str]:
 
 
 def errors(heard: Sequence[str], said: Sequence[str]) -> int:
-    """Return how many words must be added, left out or exchanged to make one of the other."""
+    """Return the word edit distance between a transcript and the text that was spoken."""
     row = list(range(len(said) + 1))
     for i, word in enumerate(heard, 1):
         last, row[0] = row[0], i

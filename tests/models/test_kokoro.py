@@ -1,4 +1,4 @@
-"""Kokoro through the whole server: what Whisper, on the same server, hears of what it says."""
+"""Kokoro through the whole server: Whisper, on the same server, transcribes its speech."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MODEL = {"model": "tts-1"}
 WAVE_HEADER_BYTES = 44
 
 
-async def test_what_is_said_is_heard_word_for_word(studio_client):
+async def test_speech_is_transcribed_word_for_word(studio_client):
     speech = studio_client.audio.speech.with_streaming_response
     asked = speech.create(input=SENTENCES, voice="heart", response_format="mp3", **MODEL)
     async with asked as reply:
@@ -29,7 +29,9 @@ async def test_what_is_said_is_heard_word_for_word(studio_client):
     assert words_of(heard.text) == words_of(SENTENCES)
 
 
-async def test_a_slower_voice_takes_longer_and_a_file_is_the_samples_with_a_header(studio_client):
+async def test_a_slower_voice_takes_longer_and_wav_is_pcm_with_a_header(
+    studio_client,
+):
     said = {}
     for form, speed in (("wav", 4), ("pcm", 4), ("pcm", 2)):
         reply = await studio_client.audio.speech.create(
@@ -42,7 +44,7 @@ async def test_a_slower_voice_takes_longer_and_a_file_is_the_samples_with_a_head
     assert len(said["pcm", 2]) > 1.3 * len(said["pcm", 4]) > 0
 
 
-async def test_the_voices_are_those_that_can_be_spoken_with(studio):
+async def test_only_voices_that_can_be_synthesized_are_listed(studio):
     _, report = studio.ask("/v1/audio/voices")
     names = [voice["id"] for voice in report["voices"]]
     assert names[0] == "af_heart"
@@ -51,7 +53,7 @@ async def test_the_voices_are_those_that_can_be_spoken_with(studio):
     assert models["data"][0]["capabilities"] == ["transcription", "speech"]
 
 
-def test_the_examples_of_the_page_are_answered(studio, tmp_path):
+def test_the_examples_of_the_audio_page_succeed(studio, tmp_path):
     source, wanted = str(SOUNDS / "bicycle.flac"), str(tmp_path / "speech.m4a")
     subprocess.run(["ffmpeg", "-v", "error", "-i", source, wanted], check=True)
     for example in read_pages("audio"):

@@ -1,6 +1,6 @@
-"""Three minutes of speech, as a GPU hears them: windows that go together, as one batch.
+"""Three minutes of speech, as on a GPU: windows are decoded together, in one batch.
 
-The recording was spoken by espeak-ng; beside it lies what the bare library makes of it.
+The recording was spoken by espeak-ng; beside it lies the transcript of the bare library.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from shared.pb import audio_pb2 as pb
 from tests.models.hearing import errors, words_of
 from tests.server import ROOT
 from workers import runtime
-from workers.audio.recognition import model
+from workers.audio.recognition.model import load_whisper
 from workers.audio.recognition.transcription import Transcription
 from workers.audio.sound import recording
+from workers.audio.sound.samples import RATE_HZ
 
 SOUNDS = ROOT / "tests" / "data" / "audio"
 
@@ -21,9 +22,9 @@ def read(name: str) -> str:
 
 
 async def test_three_minutes_lose_no_sentence():
-    whisper = model.load(ROOT / "models" / "whisper-tiny.en", 8, runtime.set_up(1.0))
+    whisper = load_whisper(ROOT / "models" / "whisper-tiny.en", 8, runtime.set_up(1.0))
     samples = await recording.decode((SOUNDS / "minutes.ogg").read_bytes(), 600)
-    assert len(samples) > 180 * recording.RATE_HZ
+    assert len(samples) > 180 * RATE_HZ
     request = pb.TranscribeRequest()
     whisper.check(request)
     job = Transcription(request, samples, None)
@@ -31,15 +32,15 @@ async def test_three_minutes_lose_no_sentence():
     while not job.ended:
         whisper.step([job])
         steps += 1
-    # Seven windows at once, and what one of them leaves.
+    # Seven windows at once, then the rest of one of them.
     assert steps < 7
     segments = (await job.answer).segments
-    said, bare = words_of(read("minutes.said.txt")), words_of(read("minutes.txt"))
+    expected, bare = words_of(read("minutes.said.txt")), words_of(read("minutes.txt"))
     heard = words_of("".join(segment.text for segment in segments))
-    assert errors(heard, said) <= errors(bare, said)
+    assert errors(heard, expected) <= errors(bare, expected)
     for sentence in read("minutes.said.txt").splitlines():
         words = words_of(sentence)
-        # Most of its words, in its place.
+        # Most of its words, in order.
         assert any(
             errors(heard[at : at + len(words)], words) <= len(words) // 2
             for at in range(len(heard))

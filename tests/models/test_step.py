@@ -1,4 +1,4 @@
-"""What the batch does out of order gives what it gives in order."""
+"""Batched and reordered computation gives the same result as one sequence at a time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def make_sequences(model):
     return sequences
 
 
-def test_prompts_of_several_lengths_in_one_pass_get_the_caches_and_tokens_of_each_alone(model):
+def test_prompts_prefilled_together_get_the_same_caches_and_tokens_as_alone(model):
     batch = Batch(model)
     alone, together = make_sequences(model), make_sequences(model)
     for sequence in alone:
@@ -47,7 +47,7 @@ def test_prompts_of_several_lengths_in_one_pass_get_the_caches_and_tokens_of_eac
 
 
 def decode(model, *, ahead):
-    """Return the tokens of rows of which one joins and one leaves while a step is in flight."""
+    """Return the tokens of rows of which one joins and one leaves during the run."""
     batch, sequences = Batch(model), make_sequences(model)
     for seed, sequence in enumerate(sequences):
         sequence.request.sampling.seed = seed
@@ -74,11 +74,11 @@ def decode(model, *, ahead):
     return [sequence.ids for sequence in sequences]
 
 
-def test_a_step_launched_ahead_of_its_tokens_samples_what_it_would_have_after_them(model):
+def test_a_step_launched_ahead_samples_the_same_tokens(model):
     assert decode(model, ahead=True) == decode(model, ahead=False)
 
 
-def test_a_row_that_looks_back_is_never_launched_ahead(model):
+def test_a_row_that_needs_its_last_token_is_not_launched_ahead(model):
     batch, sequences = Batch(model), make_sequences(model)[:2]
     sequences[1].logprobs = 0
     for sequence in sequences:

@@ -1,6 +1,6 @@
-"""Whisper through the whole server: what the official client hears of recorded speech.
+"""Whisper through the whole server: transcripts of recorded speech by the official client.
 
-The recordings were spoken by espeak-ng; beside each lies what the bare library makes of it.
+The recordings were spoken by espeak-ng; beside each lies the transcript of the bare library.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.server import ROOT, serve_fleet
 SOUNDS = ROOT / "tests" / "data" / "audio"
 # Two sentences.
 SHORT = SOUNDS / "bicycle.flac"
-# Sixteen sentences in a minute, without a pause at the border of a window.
+# Sixteen sentences in a minute, without a pause where a window ends.
 SENTENCES = SOUNDS / "sentences.ogg"
 MODEL = {"model": "whisper-1"}
 FORMS = ("/v1/audio/transcriptions", "/v1/audio/translations")
@@ -39,7 +39,7 @@ def client(studio_client):
 
 
 def encode(path: Path, *words: str) -> tuple[str, bytes]:
-    """Return the name and the bytes of the two sentences in another container."""
+    """Return file name and data of the two sentences in another container."""
     command = ["ffmpeg", "-v", "error", "-y", "-i", str(SHORT), *words, str(path)]
     subprocess.run(command, check=True)
     return path.name, path.read_bytes()
@@ -50,7 +50,7 @@ def read(name: str) -> list[str]:
 
 
 async def until_load(server, calls: int) -> None:
-    """Wait until the worker holds some calls."""
+    """Wait until the worker has admitted some calls."""
     async with asyncio.timeout(60), open_channel(server.address()) as channel:
         pulse = worker_pb2_grpc.WorkerStub(channel).Pulse(worker_pb2.PulseRequest())
         while (beat := await pulse.read()).slots_active + beat.queue_depth < calls:
@@ -78,7 +78,7 @@ async def test_every_container_gives_the_same_text_and_a_full_queue_refuses(
     ]
     make = client.audio.transcriptions.create
     asked = [asyncio.create_task(make(file=file, **MODEL)) for file in files]
-    # Four are what the queue holds, and each takes seconds.
+    # The queue holds four, and each takes seconds.
     await until_load(server, 4)
     with pytest.raises(openai.InternalServerError, match="All slots are busy"):
         await make(file=SHORT, **MODEL)
@@ -88,7 +88,7 @@ async def test_every_container_gives_the_same_text_and_a_full_queue_refuses(
     assert errors(words_of(texts[0]), said) <= errors(bare, said)
 
 
-async def test_a_long_recording_loses_no_sentence_and_streams_as_it_is_heard(client):
+async def test_a_long_recording_loses_no_sentence_and_streams_while_it_is_decoded(client):
     stream = await client.audio.transcriptions.create(file=SENTENCES, stream=True, **MODEL)
     *deltas, done = [event async for event in stream]
     assert len(deltas) >= 2
@@ -100,7 +100,7 @@ async def test_a_long_recording_loses_no_sentence_and_streams_as_it_is_heard(cli
         assert words_of(sentence)[-1] in heard, sentence
 
 
-async def test_segments_and_words_say_when_they_were_said(client):
+async def test_segments_and_words_have_times(client):
     answer = await client.audio.transcriptions.create(
         file=SHORT,
         response_format="verbose_json",
@@ -117,7 +117,7 @@ async def test_segments_and_words_say_when_they_were_said(client):
     assert answer.duration - 2 < times[-1] <= answer.duration
 
 
-async def test_silence_and_a_hum_say_nothing(client):
+async def test_silence_and_a_hum_have_no_text(client):
     def wave(samples) -> tuple[str, bytes]:
         command = ["ffmpeg", "-v", "error", "-f", "s16le", "-ar", "16000", "-ac", "1"]
         command += ["-i", "pipe:0", "-f", "wav", "pipe:1"]
@@ -131,7 +131,7 @@ async def test_silence_and_a_hum_say_nothing(client):
 
 
 @pytest.mark.parametrize("path", FORMS)
-async def test_uploads_that_are_no_recordings_are_refused_and_nothing_is_left(server, path):
+async def test_uploads_that_are_not_recordings_are_refused_and_leave_no_files(server, path):
     junk = {
         "empty": b"",
         "text": b"hello, this is text",
@@ -153,15 +153,19 @@ async def test_uploads_that_are_no_recordings_are_refused_and_nothing_is_left(se
     assert files(server) == kept
 
 
-async def test_a_language_that_the_model_does_not_know_is_refused(client):
+async def test_a_language_unknown_to_the_model_is_refused(client):
     with pytest.raises(openai.BadRequestError, match="knows English only") as caught:
         await client.audio.transcriptions.create(file=SHORT, language="de", **MODEL)
     assert caught.value.param == "language"
 
 
 @pytest.mark.filterwarnings("ignore:deprecated:DeprecationWarning")
-async def test_another_language_becomes_english(tmp_path_factory):
-    worker = {"name": "ear", "kind": "audio", "model": str(ROOT / "models" / "whisper-base")}
+async def test_another_language_is_translated_to_english(tmp_path_factory):
+    worker = {
+        "name": "recognition",
+        "kind": "audio",
+        "model": str(ROOT / "models" / "whisper-base"),
+    }
     with serve_fleet(tmp_path_factory.mktemp("s"), worker) as server:
         async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="none") as client:
             answer = await client.audio.translations.create(

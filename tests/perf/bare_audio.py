@@ -22,7 +22,7 @@ from workers.audio.sound import recording
 def main() -> None:
     """Answer jobs until stdin ends."""
     device = runtime.set_up(1.0)
-    model = whisper.load(Path(sys.argv[1]), full_precision=device.full_precision)
+    model = whisper.load_network(Path(sys.argv[1]), full_precision=device.full_precision)
     _restore(model)
     data = Path(sys.argv[2]).read_bytes()
     print("ready", flush=True)

@@ -13,21 +13,23 @@ import time
 from pathlib import Path
 
 from workers import runtime
-from workers.audio.speech import convolution, kokoro, phoneme, sentence
+from workers.audio.speech import convolution, phoneme
+from workers.audio.speech.kokoro import load_kokoro
+from workers.audio.speech.splitting import split_text
 
 
 def main() -> None:
     """Answer jobs until stdin ends."""
     if runtime.set_up(1.0).full_precision:
         convolution.install()
-    model = kokoro.load(Path(sys.argv[1]))
+    model = load_kokoro(Path(sys.argv[1]))
     model.try_out()
     print("ready", flush=True)
     voice = model.voices[0]
     for line in sys.stdin:
         start_s = time.perf_counter()
-        for piece in sentence.split(line):
-            model.speak(asyncio.run(phoneme.write(piece, voice)), voice, 1.0)
+        for piece in split_text(line):
+            model.synthesize(asyncio.run(phoneme.convert(piece, voice)), voice, 1.0)
         print(time.perf_counter() - start_s, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""The audio worker: recordings in, text out, and the other way round.
+"""The audio worker: transcribes recordings and synthesizes speech.
 
-Two models share one lane: what hears and what speaks take turns step by step.
+Whisper and Kokoro share one model thread and take turns step by step.
 """

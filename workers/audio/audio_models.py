@@ -1,8 +1,8 @@
-"""The models that one lane runs: one that listens, one that speaks, or both.
+"""The models of an audio worker: one that transcribes, one that synthesizes speech, or both.
 
-Owns which of them has the next step, and the card. They take turns step by step, so that a
-recording of an hour delays a sentence by one window, and a long text a recording by one sentence.
-Runs on the lane's thread.
+Owns which of them runs the next step, and the card. They take turns step by step, so that a long
+recording delays a sentence by one window, and a long text a recording by one sentence. Runs on
+the model thread.
 """
 
 from __future__ import annotations
@@ -13,19 +13,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from mlx.utils import tree_flatten
-
 from shared import model_folder
 from shared.errors import ServiceError
 from shared.lifecycle import PermanentError
 from shared.pb import worker_pb2
 from shared.settings import AudioSettings
 from workers import hub
-from workers.audio.recognition import model
-from workers.audio.recognition.model import WhisperModel
+from workers.arrays import read_parameters
+from workers.audio.recognition.model import WhisperModel, load_whisper
 from workers.audio.recognition.transcription import Transcription
-from workers.audio.speech import convolution, kokoro, phoneme
-from workers.audio.speech.kokoro import Kokoro
+from workers.audio.speech import convolution, phoneme
+from workers.audio.speech.kokoro import Kokoro, load_kokoro
 from workers.audio.speech.utterance import Utterance
 from workers.bootstrap import WorkerConfig
 from workers.runtime import Device
@@ -34,51 +32,54 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _DEFAULT_TIMEOUT_S = 120
-# The lane's queues: neither kind of call takes the other's places.
-LISTENING, SPEAKING = "listening", "speaking"
+# Queues of the model thread: each kind of call has a limit of its own.
+TRANSCRIPTION, SPEECH = "transcription", "speech"
 
 
 class AudioModels:
     """Models that are ready to run."""
 
     def __init__(
-        self, card: worker_pb2.ModelCard, listener: WhisperModel | None, speaker: Kokoro | None
+        self,
+        card: worker_pb2.ModelCard,
+        transcriber: WhisperModel | None,
+        synthesizer: Kokoro | None,
     ) -> None:
         self.card = card
-        self._listener = listener
-        self._speaker = speaker
-        self._has_spoken = False
+        self._transcriber = transcriber
+        self._synthesizer = synthesizer
+        self._last_was_speech = False
 
     @property
-    def listener(self) -> WhisperModel:
-        """The model that listens.
+    def transcriber(self) -> WhisperModel:
+        """The model for recordings.
 
         Raises:
             ServiceError: there is none.
         """
-        return _require(self._listener, "stt")
+        return _require(self._transcriber, "stt")
 
     @property
-    def speaker(self) -> Kokoro:
-        """The model that speaks.
+    def synthesizer(self) -> Kokoro:
+        """The model for speech.
 
         Raises:
             ServiceError: there is none.
         """
-        return _require(self._speaker, "tts")
+        return _require(self._synthesizer, "tts")
 
     def step(self, jobs: Sequence[Transcription | Utterance]) -> None:
-        """Do one step of one model: of those that the most urgent jobs are for, each in turn."""
+        """Run one step of one model, alternating among those that have jobs of the top class."""
         now_s = time.monotonic()
-        most_urgent = jobs[0].rank(now_s)[0]
-        urgent = [job for job in jobs if job.rank(now_s)[0] == most_urgent]
-        speaking = [job for job in urgent if isinstance(job, Utterance)]
-        must_turn = self._has_spoken and len(speaking) < len(urgent)
-        self._has_spoken = bool(speaking) and not must_turn
-        if self._has_spoken:
-            speaking[0].step(self.speaker)
+        top_class = jobs[0].rank(now_s)[0]
+        urgent = [job for job in jobs if job.rank(now_s)[0] == top_class]
+        utterances = [job for job in urgent if isinstance(job, Utterance)]
+        must_alternate = self._last_was_speech and len(utterances) < len(urgent)
+        self._last_was_speech = bool(utterances) and not must_alternate
+        if self._last_was_speech:
+            utterances[0].step(self.synthesizer)
         else:
-            self.listener.step([job for job in jobs if isinstance(job, Transcription)])
+            self.transcriber.step([job for job in jobs if isinstance(job, Transcription)])
 
 
 def _require(found: T | None, kind: str) -> T:
@@ -87,44 +88,40 @@ def _require(found: T | None, kind: str) -> T:
     return found
 
 
-def load(place: WorkerConfig, device: Device) -> AudioModels:
-    """Load the models of a place in the fleet, and try them out.
+def load(config: WorkerConfig, device: Device) -> AudioModels:
+    """Load the configured models, and try them out.
 
     Raises:
-        PermanentError: one is not to be had, or can't run.
+        PermanentError: one can't be found, or can't run.
     """
     started_s = time.monotonic()
-    settings: AudioSettings = place.settings
-    paths = _find_models(settings, place)
-    speaking = [path for path in paths if model_folder.speaks(path)]
-    listening = [path for path in paths if path not in speaking]
-    if len(speaking) > 1 or len(listening) > 1:
-        raise PermanentError(f"{paths[0]} and {paths[1]} do the same; give one that speaks")
-    listener = model.load(listening[0], settings.batch_size, device) if listening else None
-    speaker = _load_speaker(speaking[0], device) if speaking else None
-    card = _describe(place, paths, listener, speaker)
-    log.info("loaded %s in %.1f s", " and ".join(p.name for p in paths), _since(started_s))
-    return AudioModels(card, listener, speaker)
+    settings: AudioSettings = config.settings
+    paths = _find_models(settings, config.folder)
+    speech = [path for path in paths if model_folder.speaks(path)]
+    recognition = [path for path in paths if path not in speech]
+    if len(speech) > 1 or len(recognition) > 1:
+        raise PermanentError(
+            f"{paths[0]} and {paths[1]} do the same; configure one Whisper and one Kokoro model"
+        )
+    transcriber = load_whisper(recognition[0], settings.batch_size, device) if recognition else None
+    synthesizer = _load_synthesizer(speech[0], device) if speech else None
+    card = _describe(config, paths, transcriber, synthesizer)
+    names = " and ".join(path.name for path in paths)
+    log.info("loaded %s in %.1f s", names, time.monotonic() - started_s)
+    return AudioModels(card, transcriber, synthesizer)
 
 
-def _since(started_s: float) -> float:
-    return time.monotonic() - started_s
+def _find_models(settings: AudioSettings, folder: Path) -> list[Path]:
+    """Return the folders of the models that can run here.
 
-
-def _find_models(settings: AudioSettings, place: WorkerConfig) -> list[Path]:
-    """Return the folders of the models that can be run here.
-
-    A voice that is not to be had, because it could not be installed or there is nothing that
-    writes phonemes, must not keep recordings from being transcribed.
+    A missing speech model or phonemizer is only logged if there is a model that transcribes.
     """
-    wanted = {"revision": settings.revision, "offline": settings.offline}
     paths = []
     if settings.model:
-        paths.append(hub.locate(settings.model, place.folder, **wanted))
+        paths.append(_locate(settings.model, settings.revision, settings, folder))
     try:
         if settings.speech_model:
-            wanted["revision"] = ""
-            paths.append(hub.locate(settings.speech_model, place.folder, **wanted))
+            paths.append(_locate(settings.speech_model, "", settings, folder))
         if any(map(model_folder.speaks, paths)):
             phoneme.require_program()
     except PermanentError as failure:
@@ -135,44 +132,47 @@ def _find_models(settings: AudioSettings, place: WorkerConfig) -> list[Path]:
     return paths
 
 
-def _load_speaker(path: Path, device: Device) -> Kokoro:
-    # What this stands for is slow on MLX's CPU backend, and there alone.
+def _locate(model: str, revision: str, settings: AudioSettings, folder: Path) -> Path:
+    return hub.locate(model, folder, revision=revision, offline=settings.offline)
+
+
+def _load_synthesizer(path: Path, device: Device) -> Kokoro:
+    # Only MLX's CPU backend has slow convolutions.
     if device.full_precision:
         convolution.install()
-    speaker = kokoro.load(path)
-    speaker.try_out()
-    return speaker
+    synthesizer = load_kokoro(path)
+    synthesizer.try_out()
+    return synthesizer
 
 
 def _describe(
-    place: WorkerConfig,
+    config: WorkerConfig,
     paths: Sequence[Path],
-    listener: WhisperModel | None,
-    speaker: Kokoro | None,
+    transcriber: WhisperModel | None,
+    synthesizer: Kokoro | None,
 ) -> worker_pb2.ModelCard:
-    """Return the card of loaded models."""
-    settings = place.settings
+    settings = config.settings
     names = settings.alias or (paths[0].name,)
-    networks = [item.network for item in (listener, speaker) if item is not None]
-    arrays = [array for each in networks for _, array in tree_flatten(each.parameters())]
-    places = max(1, settings.queue_depth) * len(networks)
+    networks = [item.network for item in (transcriber, synthesizer) if item is not None]
+    arrays = [array for each in networks for array in read_parameters(each).values()]
+    limit = max(1, settings.queue_depth) * len(networks)
     return worker_pb2.ModelCard(
         name=names[0],
-        aliases=dict.fromkeys((*names[1:], place.entry.name, *(path.name for path in paths))),
-        kind=place.entry.kind,
+        aliases=dict.fromkeys((*names[1:], config.entry.name, *(path.name for path in paths))),
+        kind=config.entry.kind,
         path=str(paths[0]),
-        model_type="whisper" if listener is not None else "kokoro",
+        model_type="whisper" if transcriber is not None else "kokoro",
         created_unix_s=int(time.time()),
         parameters=sum(array.size for array in arrays),
         weight_bytes=sum(array.nbytes for array in arrays),
-        vocab_tokens=listener.network.dims.n_vocab if listener is not None else 0,
-        max_batch_size=listener.batch if listener is not None else 1,
-        slots=places,
-        queue_limit=places,
+        vocab_tokens=transcriber.network.dims.n_vocab if transcriber is not None else 0,
+        max_batch_size=transcriber.batch if transcriber is not None else 1,
+        slots=limit,
+        queue_limit=limit,
         call_timeout_ms=1000 * (settings.request_timeout_s or _DEFAULT_TIMEOUT_S),
         audio=worker_pb2.AudioCard(
-            transcribes=listener is not None,
-            speaks=speaker is not None,
-            voices=speaker.voices if speaker is not None else (),
+            transcribes=transcriber is not None,
+            speaks=synthesizer is not None,
+            voices=synthesizer.voices if synthesizer is not None else (),
         ),
     )

@@ -1,4 +1,4 @@
-"""Speech to text: Whisper, its windows of half a minute, and what becomes a transcript.
+"""Speech recognition: Whisper, its windows of half a minute, and transcripts.
 
-May be imported by the audio worker's own modules.
+Imports sound. May be imported by the audio worker's own modules.
 """

@@ -1,8 +1,8 @@
-"""The model that the lane runs: a few windows of sound per step, whosever they are.
+"""The Whisper model that the model thread runs: each step decodes a few windows together.
 
-Owns the choice of windows that are decoded together, and what is done with an unlikely result.
-Windows of one recording and of several go together when they are to be decoded in the
-same way; none is longer than half a minute, so that a step is bounded. Runs on the lane's thread.
+Owns the choice of windows, of one recording or several, that are decoded together, and the
+decoding again of a bad result. A window is at most half a minute, so a step is bounded. Runs on
+the model thread.
 """
 
 from __future__ import annotations
@@ -20,46 +20,28 @@ from mlx_audio.stt.models.whisper.audio import (
     pad_or_trim,
 )
 from mlx_audio.stt.models.whisper.decoding import DecodingOptions, DecodingResult
-from mlx_audio.stt.models.whisper.timing import add_word_timestamps
 from mlx_audio.stt.models.whisper.tokenizer import LANGUAGES, TO_LANGUAGE_CODE
 
 from shared.errors import ServiceError
 from shared.pb import audio_pb2 as pb
-from workers.audio.recognition import whisper
-from workers.audio.recognition import window as windows
-from workers.audio.recognition.transcription import LEAST_LOGPROB, Transcription, Window, order
-from workers.audio.recognition.window import RATE_HZ
+from workers.audio.recognition import fallback, whisper
+from workers.audio.recognition.transcription import Transcription, Window, order
+from workers.audio.recognition.window import read_tokens
+from workers.audio.recognition.word_timing import add_words
+from workers.audio.sound.samples import RATE_HZ, Samples
 from workers.runtime import Device
 
-# Windows that a GPU decodes in about the time of one; a CPU is busy with one.
+# Windows that a GPU decodes in about the time of one; on a CPU several save no time.
 _BATCH = 8
-# Source: Whisper's transcribe.py: repeats itself, is no speech.
-_MOST_COMPRESSED = 2.4
-_NO_SPEECH = 0.6
-# A hum passes as one unlikely word; then the model is all but sure that nobody speaks.
-_SURELY_NO_SPEECH, _DOUBTED_LOGPROB = 0.85, -0.6
 _HOP_HZ = 100
 _HOP = RATE_HZ // _HOP_HZ
-
-
-class _Listener:
-    """What times words asks of a network, without a second run of the encoder."""
-
-    def __init__(self, network: Any) -> None:
-        self.alignment_heads = network.alignment_heads
-        self._decoder = network.decoder
-
-    def forward_with_cross_qk(self, features: mx.array, tokens: mx.array) -> tuple[Any, Any]:
-        """Return the logits of some tokens, and where each head looks."""
-        logits, _, attention = self._decoder(tokens, features)
-        return logits, attention
 
 
 class WhisperModel:
     """A model that is ready to run.
 
     Attributes:
-        batch: windows that are decoded together at most.
+        batch: the most windows that are decoded together.
     """
 
     def __init__(self, network: Any, name: str, batch: int) -> None:
@@ -69,7 +51,7 @@ class WhisperModel:
         self._longest = network.dims.n_text_ctx // 2
 
     def step(self, jobs: Sequence[Transcription]) -> None:
-        """Decode some windows once."""
+        """Decode one batch of windows."""
         jobs = order(jobs)
         job = jobs[0]
         for each in jobs if self.batch > 1 else jobs[:1]:
@@ -78,67 +60,65 @@ class WhisperModel:
         if job.ended:
             return
         if not job.language:
-            self._find_language(job)
+            self._detect_language(job)
         batch = self._pick(job, jobs)
         features = mx.concatenate([self._encode(item) for item in batch])
         results = self.network.decode(features, self._options(batch[0]))
         for item, result in zip(batch, results, strict=True):
-            self._take(item, result)
+            self._keep(item, result)
 
     def check(self, request: pb.TranscribeRequest) -> None:
-        """Make a request's language a code.
+        """Replace a request's language by its code.
 
         Raises:
             ServiceError: `invalid_request`, the model does not know it.
         """
-        asked = request.language.strip().lower()
-        # What clients of whisper.cpp say for none.
-        if asked == "auto":
-            asked = ""
-        code = TO_LANGUAGE_CODE.get(asked, asked.split("-")[0])
+        given = request.language.strip().lower()
+        # Clients of whisper.cpp send this for detection.
+        if given == "auto":
+            given = ""
+        code = TO_LANGUAGE_CODE.get(given, given.split("-")[0])
         if not self.network.is_multilingual:
-            if asked and code != "en":
+            if given and code != "en":
                 raise _unknown(request.language, f"{self._name} knows English only")
             code = "en"
-        elif asked and code not in list(LANGUAGES)[: self.network.num_languages]:
+        elif given and code not in list(LANGUAGES)[: self.network.num_languages]:
             raise _unknown(request.language, "use a code like 'de', or a name like 'german'")
         request.language = code
 
     def name_language(self, code: str) -> str:
         """Return the English name of a language."""
-        return LANGUAGES.get(code, code)
+        return str(LANGUAGES.get(code, code))
 
     def try_out(self) -> None:
-        """Compile what is needed, on a second of noise."""
+        """Compile the kernels, by decoding a second of noise."""
         noise = np.random.default_rng(0).normal(0, 0.01, RATE_HZ).astype(np.float32)
         mel = pad_or_trim(self._spectrum(noise), N_FRAMES, axis=-2)[None]
-        options = DecodingOptions(language="en", sample_len=2, fp16=self._halves)
+        options = DecodingOptions(language="en", sample_len=2, fp16=self._is_half_precision)
         self.network.decode(mel, options)
 
-    # ---------------------------------------------------------------- innards
-
     @property
-    def _halves(self) -> bool:
+    def _is_half_precision(self) -> bool:
         return bool(self.network.dtype == mx.float16)
 
     def _pick(self, first: Transcription, jobs: Sequence[Transcription]) -> list[Window]:
-        """Take the windows to decode now: the first job's, and others in the same style."""
+        """Remove and return the windows to decode now: the first job's, and matching others."""
         batch: list[Window] = []
         for job in jobs:
             while job.waiting and job.style == first.style and len(batch) < self.batch:
-                if batch and not _go_together(batch[0], job.waiting[0]):
+                if batch and not _match(batch[0], job.waiting[0]):
                     break
                 job.serve()
                 batch.append(job.waiting.popleft())
         return batch
 
-    def _spectrum(self, samples: windows.Samples) -> mx.array:
+    def _spectrum(self, samples: Samples) -> mx.array:
         """Return the spectrum of a whole recording.
 
         Shape: [hundredths of a second, mel bands].
-        Source: Whisper's transcribe.py: the silence that the sound is followed by is cut off.
+        Source: Whisper's transcribe.py, which pads the sound and cuts the padding off again.
         """
-        mel = log_mel_spectrogram(samples, self.network.dims.n_mels, padding=N_SAMPLES)
+        mel: mx.array = log_mel_spectrogram(samples, self.network.dims.n_mels, padding=N_SAMPLES)
         mel = mel[:-N_FRAMES].astype(self.network.dtype)
         mx.eval(mel)
         return mel
@@ -149,24 +129,25 @@ class WhisperModel:
         job.open(in_parts=self.batch > 1)
 
     def _encode(self, item: Window) -> mx.array:
-        """Return what the encoder makes of a window.
+        """Return the encoder's output for a window.
 
-        What a short one lacks is silence, as in what Whisper was trained on, not zeros, which its
-        transcribe.py puts there and which stand for a noise.
+        A short window is padded with silence, as in Whisper's training data, not with zeros as in
+        its transcribe.py, which in a log spectrum mean noise.
         """
         if item.features is None:
             spectrum = item.owner.spectrum
             mel = spectrum[item.begin // _HOP : item.end // _HOP][:N_FRAMES]
-            lacking = [(0, N_FRAMES - len(mel)), (0, 0)]
-            mel = mx.pad(mel, lacking, constant_values=spectrum.min())
+            padding = [(0, N_FRAMES - len(mel)), (0, 0)]
+            mel = mx.pad(mel, padding, constant_values=spectrum.min())
             item.features = self.network.encoder(mel[None])
             mx.eval(item.features)
-        return item.features
+        features: mx.array = item.features
+        return features
 
-    def _find_language(self, job: Transcription) -> None:
-        """Find out what is spoken, by the beginning of a recording."""
-        _, [chances] = self.network.detect_language(self._encode(job.waiting[0]))
-        job.language = max(chances, key=chances.__getitem__)
+    def _detect_language(self, job: Transcription) -> None:
+        """Set a recording's language, from its first window."""
+        _, [probabilities] = self.network.detect_language(self._encode(job.waiting[0]))
+        job.language = max(probabilities, key=probabilities.__getitem__)
 
     def _options(self, item: Window) -> DecodingOptions:
         request = item.owner.request
@@ -176,38 +157,38 @@ class WhisperModel:
             temperature=item.temperature,
             sample_len=min(request.max_tokens or self._longest, self._longest),
             prompt=self._prompt(item) or None,
-            fp16=self._halves,
+            fp16=self._is_half_precision,
         )
 
     def _prompt(self, item: Window) -> list[int]:
-        """Return what comes before a window: Whisper hears better then.
+        """Return the preceding text, which improves Whisper's accuracy.
 
-        Where windows go one by one that is all that was said; else what is known of it.
+        With windows decoded one by one that is all text so far, else what is known of it.
         """
         given = item.owner.request.prompt.strip()
         tokens: list[int] = self.network.get_tokenizer().encode(f" {given}") if given else []
-        return tokens + (item.owner.said if self.batch == 1 else list(item.context))
+        return tokens + (item.owner.text_tokens if self.batch == 1 else list(item.context))
 
-    def _take(self, item: Window, result: DecodingResult) -> None:
-        """Give a result to its call, or have it tried again at a higher temperature."""
-        is_silent = _is_silent(result)
-        if not is_silent and not _is_good(result):
-            if not item.is_last_rung:
-                item.rung += 1
-                item.best = _choose(item.best, result)
+    def _keep(self, item: Window, result: DecodingResult) -> None:
+        """Store a result, or decode its window again at a higher temperature."""
+        has_no_speech = fallback.has_no_speech(result)
+        if not has_no_speech and not fallback.is_good(result):
+            if not item.is_last_fallback:
+                item.fallback += 1
+                item.best = fallback.choose(item.best, result)
                 item.owner.waiting.appendleft(item)
                 return
-            result = _choose(item.best, result)
-        segments, rest = ([], item.end) if is_silent else self._segments(item, result)
+            result = fallback.choose(item.best, result)
+        segments, rest = ([], item.end) if has_no_speech else self._segments(item, result)
         item.owner.keep(item, segments, rest)
 
     def _segments(
         self, item: Window, result: DecodingResult
     ) -> tuple[list[pb.Transcript.Segment], int]:
-        """Return what a window says, and where it must be heard again, in samples."""
+        """Return a window's segments, and from which sample it must be decoded again."""
         job, tokenizer = item.owner, self.network.get_tokenizer()
         duration_s = (item.end - item.begin) / RATE_HZ
-        pieces, rest_s = windows.read(
+        pieces, rest_s = read_tokens(
             result.tokens,
             tokenizer.timestamp_begin,
             duration_s,
@@ -232,53 +213,23 @@ class WhisperModel:
                     )
                 )
         if job.request.words:
-            self._time_words(item, segments)
+            self._add_words(item, segments)
         return segments, item.end if rest_s is None else item.begin + round(rest_s * RATE_HZ)
 
-    def _time_words(self, item: Window, segments: Sequence[pb.Transcript.Segment]) -> None:
-        """Add to each segment when its words were said."""
-        tables: list[dict[str, Any]] = [
-            {"seek": s.seek, "start": s.start_s, "end": s.end_s, "tokens": list(s.tokens)}
-            for s in segments
-        ]
+    def _add_words(self, item: Window, segments: Sequence[pb.Transcript.Segment]) -> None:
         task = "translate" if item.owner.request.translate else "transcribe"
-        add_word_timestamps(
-            segments=tables,
-            model=_Listener(self.network),
-            tokenizer=self.network.get_tokenizer(item.owner.language, task),
-            mel=item.features[0],
-            num_frames=max(2, (item.end - item.begin) * _HOP_HZ // RATE_HZ),
-            last_speech_timestamp=item.begin / RATE_HZ,
+        add_words(
+            segments,
+            self.network,
+            self.network.get_tokenizer(item.owner.language, task),
+            item.features,
+            frames=max(2, (item.end - item.begin) * _HOP_HZ // RATE_HZ),
+            begin_s=item.begin / RATE_HZ,
         )
-        for segment, table in zip(segments, tables, strict=True):
-            for word in table.get("words", ()):
-                said = pb.Transcript.Word(word=word["word"].strip())
-                said.start_s, said.end_s = word["start"], max(word["start"], word["end"])
-                segment.words.append(said)
 
 
-def _go_together(one: Window, other: Window) -> bool:
+def _match(one: Window, other: Window) -> bool:
     return (one.temperature, one.context) == (other.temperature, other.context)
-
-
-def _is_good(result: DecodingResult) -> bool:
-    return bool(
-        result.avg_logprob >= LEAST_LOGPROB and result.compression_ratio <= _MOST_COMPRESSED
-    )
-
-
-def _choose(best: DecodingResult | None, result: DecodingResult) -> DecodingResult:
-    """Return the better of two results that are both bad: chance makes worse text than doubt."""
-    if best is None:
-        return result
-    return max(best, result, key=lambda r: (r.compression_ratio <= _MOST_COMPRESSED, r.avg_logprob))
-
-
-def _is_silent(result: DecodingResult) -> bool:
-    """Return whether nobody speaks in a window, whatever words have come out of it."""
-    if result.no_speech_prob > _SURELY_NO_SPEECH:
-        return bool(result.avg_logprob < _DOUBTED_LOGPROB)
-    return bool(result.no_speech_prob > _NO_SPEECH and result.avg_logprob < LEAST_LOGPROB)
 
 
 def _unknown(language: str, hint: str) -> ServiceError:
@@ -287,16 +238,16 @@ def _unknown(language: str, hint: str) -> ServiceError:
     )
 
 
-def load(path: Path, batch: int, device: Device) -> WhisperModel:
+def load_whisper(path: Path, batch: int, device: Device) -> WhisperModel:
     """Load the model in a folder, and try it out.
 
     Args:
-        batch: windows that are decoded together; 0 leaves it to the device.
+        batch: windows that are decoded together; 0 for the device's default.
 
     Raises:
-        PermanentError: it is none, or not whole.
+        PermanentError: it is no Whisper, or incomplete.
     """
-    network = whisper.load(path, full_precision=device.full_precision)
+    network = whisper.load_network(path, full_precision=device.full_precision)
     model = WhisperModel(network, path.name, batch or (1 if device.full_precision else _BATCH))
     model.try_out()
     return model

@@ -1,7 +1,7 @@
-"""One call that waits to be transcribed, and its windows on their way through the model.
+"""One call that waits to be transcribed, and the windows of its recording.
 
-Owns what is left to do of a call and the order in which its windows are told. Made on the event
-loop, then the lane's thread's own.
+Owns what is left to decode of a call, and that its windows are reported in order. Made on the
+event loop, then used by the model thread alone, except `pieces`.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from typing import Any
 
 from shared.errors import ServiceError
 from shared.pb import audio_pb2 as pb
-from workers.audio.recognition import window as windows
-from workers.audio.recognition.window import RATE_HZ, Samples
+from workers.audio.recognition.fallback import (
+    HIGHEST_CONTEXT_TEMPERATURE,
+    LOWEST_LOGPROB,
+    TEMPERATURES,
+)
+from workers.audio.recognition.window import WINDOW, cut_windows, has_no_sound
+from workers.audio.sound.samples import RATE_HZ, Samples
 from workers.job import Job
-
-# Source: Whisper's transcribe.py.
-_TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-_WILD = 0.5
-LEAST_LOGPROB = -1.0
 
 
 @dataclass(eq=False)
 class Window:
-    """A stretch of a recording.
+    """A part of a recording that is decoded at once; offsets in samples.
 
     Attributes:
-        limit: where the part of the recording ends that this window stands for.
-        context: tokens of what was said just before, where that is known.
-        rung: how often it has been decoded in vain.
-        features: what the encoder made of it, kept between attempts.
-        best: the likeliest result of the attempts so far.
-        segments: what it says; None until it is done.
+        limit: end of the part of the recording that this window belongs to.
+        context: tokens of the preceding text, where that is known.
+        fallback: index into the temperatures; the number of rejected results.
+        features: the encoder's output, kept between attempts.
+        best: the best result of the attempts so far.
+        segments: None until the window is done.
     """
 
     owner: Transcription
@@ -43,28 +43,29 @@ class Window:
     end: int
     limit: int
     context: tuple[int, ...] = ()
-    rung: int = 0
+    fallback: int = 0
     features: Any = None
     best: Any = None
     segments: Sequence[pb.Transcript.Segment] | None = None
 
     @property
     def temperature(self) -> float:
-        return self.owner.temperatures[self.rung]
+        return self.owner.temperatures[self.fallback]
 
     @property
-    def is_last_rung(self) -> bool:
-        return self.rung + 1 == len(self.owner.temperatures)
+    def is_last_fallback(self) -> bool:
+        return self.fallback + 1 == len(self.owner.temperatures)
 
 
 class Transcription(Job[pb.Transcript]):
-    """A call that waits.
+    """One call.
 
     Attributes:
-        language: code; empty until it has been found out.
-        spectrum: of the whole recording; made by the model.
-        said: tokens of what has been heard so far, as a prompt for what comes next.
-        pieces: segments that are done, a window's at a time; None at the end.
+        language: code; empty until it has been detected.
+        spectrum: of the whole recording; set by the model.
+        text_tokens: decoded so far, as a prompt for the next window.
+        pieces: finished segments, one window's at a time; None at the end.
+        waiting: windows to be decoded.
     """
 
     def __init__(
@@ -74,80 +75,83 @@ class Transcription(Job[pb.Transcript]):
         self.request = request
         self.samples = samples
         self.language = request.language
-        self.temperatures = (request.temperature,) if request.temperature else _TEMPERATURES
+        self.temperatures = (request.temperature,) if request.temperature else TEMPERATURES
         self.spectrum: Any = None
-        self.said: list[int] = []
+        self.text_tokens: list[int] = []
         self.pieces: asyncio.Queue[list[pb.Transcript.Segment] | None] = asyncio.Queue()
         self.waiting: deque[Window] = deque()
         self._windows: list[Window] = []
-        self._told = 0
+        self._reported = 0
 
     @property
     def style(self) -> tuple[object, ...]:
-        """What windows must have in common to be decoded together."""
+        """The options that windows must share to be decoded together."""
         request = self.request
         return (request.translate, self.language, request.prompt, request.max_tokens)
 
     @property
     def left(self) -> int:
-        """The samples that are still to be heard, unless windows are under way."""
+        """The samples from the first waiting window on, or all if none waits."""
         return len(self.samples) - (self.waiting[0].begin if self.waiting else 0)
 
     def open(self, *, in_parts: bool) -> None:
-        """Make the first windows. On the lane's thread.
+        """Make the first windows. On the model thread.
 
         Args:
-            in_parts: cut the recording, so that its windows can go together; else each begins
-                where the last one's words end.
+            in_parts: cut the recording, so that windows can be decoded together; else each
+                begins where the text of the last one ends.
         """
         whole = [(0, len(self.samples))]
-        for begin, limit in windows.cut(self.samples) if in_parts else whole:
+        for begin, limit in cut_windows(self.samples) if in_parts else whole:
             self._add(len(self._windows), begin, limit)
-        self._tell()
+        self._report()
 
     def keep(self, item: Window, segments: Sequence[pb.Transcript.Segment], rest: int) -> None:
-        """Take in what a window says, and call in what it leaves.
+        """Store a window's segments, and add a window for its rest.
 
         Args:
-            rest: from where the recording must be heard again, in samples.
+            rest: from where the recording must be decoded again.
         """
         item.segments, item.features, item.best = segments, None, None
-        said = [token for segment in segments for token in segment.tokens]
-        # What was found by chance, or is in doubt, misleads.
-        if any(s.temperature > _WILD or s.avg_logprob < LEAST_LOGPROB for s in segments):
-            self.said.clear()
-            said.clear()
-        self.said += said
-        self._add(self._windows.index(item) + 1, rest, item.limit, tuple(said))
-        self._tell()
+        tokens = [token for segment in segments for token in segment.tokens]
+        # A random or doubtful text would mislead the next window.
+        if any(
+            s.temperature > HIGHEST_CONTEXT_TEMPERATURE or s.avg_logprob < LOWEST_LOGPROB
+            for s in segments
+        ):
+            self.text_tokens.clear()
+            tokens.clear()
+        self.text_tokens += tokens
+        self._add(self._windows.index(item) + 1, rest, item.limit, tuple(tokens))
+        self._report()
 
-    def _add(self, place: int, begin: int, limit: int, context: tuple[int, ...] = ()) -> None:
-        """Add the window in which a part of the recording begins, if anything is to be heard."""
+    def _add(self, index: int, begin: int, limit: int, context: tuple[int, ...] = ()) -> None:
+        """Add the first window of a part of the recording that is not silent."""
         while begin < limit:
-            end = min(begin + windows.WINDOW_S * RATE_HZ, limit)
-            if not windows.is_silent(self.samples[begin:end]):
-                made = Window(self, begin, end, limit, context)
-                self._windows.insert(place, made)
-                if place + 1 == len(self._windows):
-                    self.waiting.append(made)
+            end = min(begin + WINDOW, limit)
+            if not has_no_sound(self.samples[begin:end]):
+                window = Window(self, begin, end, limit, context)
+                self._windows.insert(index, window)
+                if index + 1 == len(self._windows):
+                    self.waiting.append(window)
                 else:
-                    self.waiting.appendleft(made)
+                    self.waiting.appendleft(window)
                 return
             begin = end
 
-    def _tell(self) -> None:
-        """Tell of the windows that are done and whose turn it is; finish after the last."""
-        while self._told < len(self._windows):
-            segments = self._windows[self._told].segments
-            if segments is None:
+    def _report(self) -> None:
+        """Report the next windows if they are done; finish after the last."""
+        while self._reported < len(self._windows):
+            done = self._windows[self._reported].segments
+            if done is None:
                 return
-            self._put(list(segments))
-            self._told += 1
+            self._put(list(done))
+            self._reported += 1
         self._put(None)
-        self.finish(self.transcript([s for each in self._windows for s in each.segments or ()]))
+        segments = [segment for window in self._windows for segment in window.segments or ()]
+        self.finish(self.make_transcript(segments))
 
-    def transcript(self, segments: Sequence[pb.Transcript.Segment]) -> pb.Transcript:
-        """Return segments as a transcript of this recording."""
+    def make_transcript(self, segments: Sequence[pb.Transcript.Segment]) -> pb.Transcript:
         return pb.Transcript(
             segments=segments,
             language=self.language,
@@ -155,7 +159,6 @@ class Transcription(Job[pb.Transcript]):
         )
 
     def fail(self, error: ServiceError) -> None:
-        """End the call with an error."""
         super().fail(error)
         self._put(None)
 
@@ -164,10 +167,10 @@ class Transcription(Job[pb.Transcript]):
 
 
 def order(jobs: Sequence[Transcription]) -> list[Transcription]:
-    """Return recordings of one class with the least left to be heard first.
+    """Return jobs by class, and within one class the shortest rest first.
 
-    A remark does not wait for a lecture to end, and of two lectures the one that was begun is not
-    held up by the other. Waiting raises the class, so that a lecture has its turns, too.
+    A short recording does not wait for a long one to end, and a long one that was begun is not
+    delayed by another. Waiting raises the class, so that long ones are served, too.
     """
     now_s = time.monotonic()
     return sorted(jobs, key=lambda job: (job.rank(now_s)[0], job.left))

@@ -1,6 +1,6 @@
-"""Speech in the format that a client asks for, as it comes.
+"""Streams speech in the format that a client asks for.
 
-Owns the wave header and the process of ffmpeg that encodes everything else. Runs on the event
+Owns the WAVE header and the ffmpeg process that encodes every compressed format. Runs on the event
 loop.
 """
 
@@ -12,21 +12,17 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 import ffmpeg
-import numpy as np
-import numpy.typing as npt
 
 from shared.errors import ServiceError
 from workers.audio.sound import program
+from workers.audio.sound.samples import PCM_BYTES
 
-Samples = npt.NDArray[np.float32]
-
-_SAMPLE_BYTES = 2
-# What a header says of a length that nobody knows yet.
+# The header's size field of a file that is streamed, whose length is not known.
 _UNKNOWN_BYTES = 0xFFFFFFFF
 _HEADER_BYTES = 44
 _READ_BYTES = 64 * 1024
-# Format → what ffmpeg is told. Short pages, as the first byte is waited for; no table at the
-# beginning that is filled in at the end.
+# Format → ffmpeg's output options: short pages, for a low latency, and no table at the beginning
+# that would be filled in at the end.
 _ENCODINGS: dict[str, dict[str, object]] = {
     "mp3": {
         "format": "mp3",
@@ -47,25 +43,17 @@ _ENCODINGS: dict[str, dict[str, object]] = {
 FORMATS = ("wav", "pcm", *_ENCODINGS)
 
 
-def pack(samples: Samples) -> bytes:
-    """Return samples as little-endian 16-bit numbers; what is no number is silence."""
-    clean = np.clip(np.nan_to_num(samples, nan=0.0, posinf=1.0, neginf=-1.0), -1, 1)
-    return np.round(clean * 32767).astype("<i2").tobytes()
-
-
 def wave_header(rate_hz: int, size_bytes: int | None) -> bytes:
     """Return the header of a wave file with one channel.
 
     Args:
-        size_bytes: of the samples; None if that is not known yet.
+        size_bytes: of the samples; None if not known yet.
 
     Source: Microsoft, Multimedia Programming Interface and Data Specifications 1.0, WAVE.
     """
     whole = _UNKNOWN_BYTES if size_bytes is None else size_bytes + _HEADER_BYTES - 8
     size = _UNKNOWN_BYTES if size_bytes is None else size_bytes
-    kind = struct.pack(
-        "<HHIIHH", 1, 1, rate_hz, rate_hz * _SAMPLE_BYTES, _SAMPLE_BYTES, 8 * _SAMPLE_BYTES
-    )
+    kind = struct.pack("<HHIIHH", 1, 1, rate_hz, rate_hz * PCM_BYTES, PCM_BYTES, 8 * PCM_BYTES)
     riff = struct.pack("<4sI4s4sI", b"RIFF", whole, b"WAVE", b"fmt ", 16)
     return riff + kind + struct.pack("<4sI", b"data", size)
 
@@ -73,22 +61,22 @@ def wave_header(rate_hz: int, size_bytes: int | None) -> bytes:
 async def encode(
     pieces: AsyncGenerator[bytes], form: str, rate_hz: int, *, whole: bool
 ) -> AsyncGenerator[bytes]:
-    """Yield speech in a format as it comes.
+    """Yield speech in a format, while its samples are made.
 
     Args:
-        pieces: 16-bit samples; closed at the end.
+        pieces: 16-bit PCM; closed at the end.
         form: one of `FORMATS`.
-        whole: whether a wave file's header is to say how long it is, which is known at the end.
+        whole: hold a WAVE file back until its header can state its length.
 
     Raises:
-        ServiceError: what `pieces` does, or the encoder failed.
+        ServiceError: raised by `pieces`, or the encoder failed.
     """
     async with aclosing(pieces):
         if form == "wav" and whole:
             data = b"".join([piece async for piece in pieces])
             yield wave_header(rate_hz, len(data)) + data
             return
-        # What fails before there is anything must not look like the beginning of a file.
+        # A failure before the first samples must not follow the beginning of a file.
         first = await anext(pieces, b"")
         if form in _ENCODINGS:
             async with aclosing(_run(_command(form, rate_hz), _chain(first, pieces))) as encoded:
@@ -113,7 +101,7 @@ def _command(form: str, rate_hz: int) -> list[str]:
         ac=1,
         ar=rate_hz,
         protocol_whitelist="pipe",
-        # Nothing is to be found out about such samples.
+        # Raw samples need no probing.
         probesize=32,
         analyzeduration=0,
     )
@@ -123,7 +111,7 @@ def _command(form: str, rate_hz: int) -> list[str]:
 
 
 async def _run(command: list[str], pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-    """Yield what a command makes of what it is fed."""
+    """Yield the output of a command that reads `pieces` on stdin."""
     streams = {"stdin": program.PIPE, "stdout": program.PIPE, "stderr": program.NONE}
     async with program.run(command, **streams) as process:
         assert process.stdin is not None and process.stdout is not None
@@ -146,7 +134,7 @@ async def _feed(stdin: asyncio.StreamWriter, pieces: AsyncGenerator[bytes]) -> N
                 stdin.write(piece)
                 await stdin.drain()
     except ConnectionError:
-        # The process is gone; its exit code says so.
+        # The process has ended; its exit code is checked by `_run`.
         pass
     finally:
         stdin.close()

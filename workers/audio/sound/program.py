@@ -1,6 +1,6 @@
-"""Programs that do a part of the work: they are there, or it is said; and they end.
+"""Helper programs, ffmpeg and espeak-ng: whether they are installed, and their processes.
 
-Runs on the event loop; the work is the other process's.
+Runs on the event loop.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ PIPE, NONE = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
 
 
 def require(name: str, loss: str) -> None:
-    """Make sure that there is a program to run.
+    """Check that a program is installed.
 
     Args:
-        loss: what can't be done without it.
+        loss: a clause that says what does not work without it.
 
     Raises:
-        PermanentError: there is none.
+        PermanentError: it is not.
     """
     if shutil.which(name) is None:
         raise PermanentError(
             f"{name} is not installed, and {loss} without it; "
-            f"on macOS: brew install {name}, on Debian: apt-get install {name}"
+            f"install it with: brew install {name} (macOS), apt-get install {name} (Debian)"
         )
 
 
 @asynccontextmanager
 async def run(command: Sequence[str], **streams: Any) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Start a program; it is gone when the block ends, however it does."""
+    """Run a program; it is killed if it still runs when the block ends."""
     process = await asyncio.create_subprocess_exec(*command, **streams)
     try:
         yield process
     finally:
-        # Not when it has ended by itself: a signal would take its end from who waits for it.
+        # A process that has ended is not signalled: whoever awaits it would miss its exit.
         if process.returncode is None:
             with suppress(ProcessLookupError):
                 process.kill()

@@ -1,4 +1,4 @@
-"""Text to speech: sentences, phonemes, Kokoro, and the samples that come of them.
+"""Speech synthesis: the splitting of texts, phonemes, and Kokoro.
 
-May be imported by the audio worker's own modules.
+Imports sound. May be imported by the audio worker's own modules.
 """

@@ -1,8 +1,7 @@
-"""Two of MLX's convolutions again, for its CPU backend only.
+"""Faster versions of two of MLX's convolutions, for its CPU backend only.
 
-Dilated and transposed convolutions take a path there that is many times as slow as the matrix
-products they stand for, and long plain ones copy every sample once per tap (mlx 0.32.4). Nothing
-here is used on Metal.
+There, dilated and transposed convolutions are many times slower than the matrix products they
+amount to, and long plain ones copy every sample once per tap (mlx 0.32.4). Not used on Metal.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ from typing import Any
 import mlx.core as mx
 
 _conv1d, _conv_transpose1d = mx.conv1d, mx.conv_transpose1d
-# A sum of products pays off from about here.
+# Number of samples from which a sum of products is faster.
 _LONG = 512
 
 
 def install() -> None:
-    """Use these in place of MLX's own, in this process."""
+    """Replace MLX's own functions in this process."""
     mx.conv1d = conv1d
     mx.conv_transpose1d = conv_transpose1d
 
@@ -31,7 +30,7 @@ def conv1d(
     groups: int = 1,
     **options: Any,
 ) -> mx.array:
-    """Return a convolution: the sum over its taps of a product each.
+    """Return a convolution, as a sum of one matrix product per tap.
 
     Shape: [batch, time, in] by [out, taps, in] gives [batch, time, out].
     """
@@ -57,7 +56,7 @@ def conv_transpose1d(  # noqa: PLR0913, PLR0917 - MLX's own
     groups: int = 1,
     **options: Any,
 ) -> mx.array:
-    """Return a transposed convolution: what each sample becomes, laid over one another.
+    """Return a transposed convolution, as one matrix product and a sum of shifted parts.
 
     Shape: [batch, time, in] by [out, taps, in] gives [batch, about time * stride, out].
     """
@@ -67,14 +66,13 @@ def conv_transpose1d(  # noqa: PLR0913, PLR0917 - MLX's own
         return _conv_transpose1d(
             sound, weight, stride, padding, dilation, output_padding, groups, **options
         )
-    # Each sample becomes several stretches of `stride` samples.
-    stretches = taps // stride
-    laid = (sound[0] @ weight.transpose(2, 1, 0).reshape(-1, taps * width)).reshape(
-        len(sound[0]), stretches, stride * width
+    # Each input sample contributes to several blocks of `stride` output samples.
+    blocks = taps // stride
+    products = (sound[0] @ weight.transpose(2, 1, 0).reshape(-1, taps * width)).reshape(
+        len(sound[0]), blocks, stride * width
     )
-    total = sum(
-        mx.pad(laid[:, place], [(place, stretches - 1 - place), (0, 0)])
-        for place in range(stretches)
-    )
-    spread = total.reshape(1, -1, width)
-    return spread[:, padding : spread.shape[1] - padding]
+    shifted = [
+        mx.pad(products[:, index], [(index, blocks - 1 - index), (0, 0)]) for index in range(blocks)
+    ]
+    output = sum(shifted[1:], start=shifted[0]).reshape(1, -1, width)
+    return output[:, padding : output.shape[1] - padding]

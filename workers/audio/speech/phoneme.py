@@ -1,7 +1,7 @@
-"""Text in phonemes that Kokoro knows, by espeak-ng in a process of its own.
+"""Converts text to Kokoro's phonemes, by espeak-ng in a process of its own.
 
-Owns what espeak-ng writes differently from the alphabet that Kokoro was trained on. Runs on the
-event loop; the work is the other process's.
+Owns the differences between espeak-ng's notation and the one that Kokoro was trained on. Runs on
+the event loop.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 
 from shared.errors import ServiceError
 from workers.audio.sound import program
-from workers.audio.speech import sentence
+from workers.audio.speech.splitting import split_clauses
 
-# First letter of a voice → the language it speaks, as espeak-ng calls it. Japanese and Chinese
-# voices are left out: espeak-ng writes them in other phonemes than they were trained on.
+# First letter of a voice → espeak-ng's name of its language. Japanese and Chinese voices are left
+# out: they were trained on other phonemes than espeak-ng's.
 LANGUAGES: Mapping[str, str] = {
     "a": "en-us",
     "b": "en-gb",
@@ -26,7 +26,7 @@ LANGUAGES: Mapping[str, str] = {
     "p": "pt-br",
 }
 _DEADLINE_S = 20.0
-# Sounds that are written with two letters, tied by espeak-ng; longer ones first.
+# Diphthongs and affricates, which espeak-ng writes as two tied letters; longer ones first.
 # Source: misaki, espeak.py.
 _TIED = {
     "a^ɪ": "I",
@@ -62,58 +62,61 @@ _RULES: Mapping[str, Sequence[Mapping[str, str]]] = {
     "en-gb": (_TIED, _ENGLISH, _BRITISH),
 }
 _SYLLABIC = re.compile("(\\S)\u0329")
-# The tie, the mark of a syllable, hyphens, and names of languages that espeak-ng switches to.
+# The tie, the syllabic mark, hyphens, and names of languages that espeak-ng switches to.
 _DROPPED = re.compile("[\\^\u0329-]|\\([a-z-]+\\)")
 
 
 def require_program() -> None:
-    """Make sure that there is an espeak-ng to run.
+    """Check that espeak-ng is installed.
 
     Raises:
-        PermanentError: there is none.
+        PermanentError: it is not.
     """
     program.require("espeak-ng", "nothing can be spoken")
 
 
-async def write(piece: str, voice: str) -> str:
-    """Return a piece of text in phonemes, with its punctuation; empty if there is nothing to say.
+async def convert(piece: str, voice: str) -> str:
+    """Return a piece of text as phonemes, with its punctuation; empty if it has no words.
 
     Args:
-        voice: its first letter tells the language.
+        voice: its first letter determines the language.
 
     Raises:
         ServiceError: espeak-ng failed.
     """
     language = LANGUAGES[voice[0]]
-    written = ""
-    for clause, mark in sentence.clauses(piece):
-        said = await _pronounce(clause, language) if any(map(str.isalnum, clause)) else ""
-        if said:
-            written += f" {said}" if written else said
-        written += mark if written else ""
-    return written
+    phonemes = ""
+    for clause, mark in split_clauses(piece):
+        converted = ""
+        if any(map(str.isalnum, clause)):
+            converted = await _convert_clause(clause, language)
+        if converted:
+            phonemes += f" {converted}" if phonemes else converted
+        phonemes += mark if phonemes else ""
+    return phonemes
 
 
-async def _pronounce(clause: str, language: str) -> str:
-    # Its notation for phonemes among the text.
+async def _convert_clause(clause: str, language: str) -> str:
+    # espeak-ng reads [[...]] as phonemes, which a client must not send.
     clause = clause.replace("[[", " ").replace("]]", " ")
     command = ["espeak-ng", "-q", "--ipa", "--tie=^", "-v", language, "--stdin"]
-    said = " ".join((await _run(command, clause.encode())).decode(errors="replace").split())
+    output = await _run(command, clause.encode())
+    phonemes = " ".join(output.decode(errors="replace").split())
     for rules in _RULES.get(language, (_TIED,)):
         for old, new in rules.items():
-            said = said.replace(old, new)
-    return _DROPPED.sub("", _SYLLABIC.sub(r"ᵊ\1", said))
+            phonemes = phonemes.replace(old, new)
+    return _DROPPED.sub("", _SYLLABIC.sub(r"ᵊ\1", phonemes))
 
 
 async def _run(command: Sequence[str], data: bytes) -> bytes:
-    """Return what a command answers."""
+    """Return a command's output for some input."""
     streams = {"stdin": program.PIPE, "stdout": program.PIPE, "stderr": program.NONE}
     async with program.run(command, **streams) as process:
         try:
             async with asyncio.timeout(_DEADLINE_S):
-                said, _ = await process.communicate(data)
+                output, _ = await process.communicate(data)
         except TimeoutError:
             raise ServiceError("internal", "The text could not be pronounced in time.") from None
     if process.returncode != 0:
         raise ServiceError("internal", "The text could not be pronounced.")
-    return said
+    return output

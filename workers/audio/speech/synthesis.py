@@ -1,8 +1,7 @@
-"""From a text to the sound of it: pieces, phonemes, steps of the lane, one file.
+"""One call for speech: from a text over pieces, phonemes and steps of the model to one file.
 
-Owns the order of a call that speaks, and that the next piece is written in phonemes while the last
-is spoken. Nothing is made before somebody takes what was made, so that a client that reads slowly
-costs little. Runs on the event loop.
+Phonemes of the next piece are made while the last is spoken; nothing more is made before the
+client has taken what there is, so that a slow client costs little. Runs on the event loop.
 """
 
 from __future__ import annotations
@@ -15,73 +14,75 @@ from typing import Any, TypeVar
 from shared.errors import ServiceError
 from shared.pb import audio_pb2 as pb
 from workers.audio.sound import encoding
-from workers.audio.speech import phoneme, sentence
+from workers.audio.sound.samples import to_pcm
+from workers.audio.speech import phoneme
 from workers.audio.speech.kokoro import Kokoro
+from workers.audio.speech.splitting import split_text
 from workers.audio.speech.utterance import Utterance
 from workers.model_thread import ModelThread
 
 T = TypeVar("T")
 
 
-async def speak(
+async def synthesize(
     request: pb.SpeakRequest,
     model_thread: ModelThread[Any, Any],
-    speaker: Kokoro,
+    synthesizer: Kokoro,
     time_left_s: Callable[[], float | None],
 ) -> AsyncGenerator[bytes]:
-    """Yield a text, spoken, as a file that grows.
+    """Yield the audio file of a text while it is made.
 
     Args:
-        time_left_s: tells how long a step may be waited for.
+        time_left_s: returns how long to wait for a step; None for no limit.
 
     Raises:
-        ServiceError: there is nothing to say in it, or it failed; after some of it has been
-            yielded, too.
+        ServiceError: the text has no words, or a step failed, possibly after some of the file
+            has been yielded.
     """
     if request.format not in encoding.FORMATS:
         known = ", ".join(encoding.FORMATS)
         raise ServiceError(
             "invalid_request", f"response_format: must be one of {known}", "response_format"
         )
-    said = _say(request, model_thread, speaker, time_left_s)
-    encoded = encoding.encode(said, request.format, speaker.rate_hz, whole=request.whole)
+    pcm = _synthesize_pieces(request, model_thread, synthesizer, time_left_s)
+    encoded = encoding.encode(pcm, request.format, synthesizer.rate_hz, whole=request.whole)
     async with aclosing(encoded):
         async for data in encoded:
             yield data
 
 
-async def _say(
+async def _synthesize_pieces(
     request: pb.SpeakRequest,
     model_thread: ModelThread[Any, Any],
-    speaker: Kokoro,
+    synthesizer: Kokoro,
     time_left_s: Callable[[], float | None],
 ) -> AsyncGenerator[bytes]:
-    """Yield 16-bit samples, as much as a step gives."""
-    voice = speaker.choose(request.voice)
+    """Yield 16-bit PCM, one step's at a time."""
+    voice = synthesizer.find_voice(request.voice)
     has_spoken = False
-    async with aclosing(_read_ahead(_pronounce(request.text, voice, speaker))) as parts:
+    async with aclosing(_read_ahead(_make_phonemes(request.text, voice, synthesizer))) as parts:
         async for part in parts:
             job = Utterance(request, part, voice, time_left_s())
-            yield encoding.pack(await model_thread.run(job))
+            yield to_pcm(await model_thread.run(job))
             has_spoken = True
     if not has_spoken:
-        raise ServiceError("invalid_request", "input: there is nothing to say in it", "input")
+        raise ServiceError("invalid_request", "input: there is nothing to speak", "input")
 
 
-async def _pronounce(text: str, voice: str, speaker: Kokoro) -> AsyncGenerator[str]:
-    for piece in sentence.split(text):
-        for part in speaker.divide(await phoneme.write(piece, voice)):
+async def _make_phonemes(text: str, voice: str, synthesizer: Kokoro) -> AsyncGenerator[str]:
+    for piece in split_text(text):
+        for part in synthesizer.split(await phoneme.convert(piece, voice)):
             yield part
 
 
 async def _read_ahead(items: AsyncGenerator[T]) -> AsyncGenerator[T]:
-    """Yield items, the next of which is under way already."""
+    """Yield items, making the next while one is used."""
     async with aclosing(items):
-        coming = asyncio.ensure_future(anext(items, None))
+        next_item = asyncio.ensure_future(anext(items, None))
         try:
-            while (item := await coming) is not None:
-                coming = asyncio.ensure_future(anext(items, None))
+            while (item := await next_item) is not None:
+                next_item = asyncio.ensure_future(anext(items, None))
                 yield item
         finally:
-            coming.cancel()
-            await asyncio.gather(coming, return_exceptions=True)
+            next_item.cancel()
+            await asyncio.gather(next_item, return_exceptions=True)

@@ -1,56 +1,45 @@
-"""One piece of text that waits to be spoken: a step of the lane.
+"""One piece of text that waits to be spoken: one step of the model.
 
-Made on the event loop, then the lane's thread's own.
+Made on the event loop, then used by the model thread alone.
 """
 
 from __future__ import annotations
 
 import time
 
-import numpy as np
-
 from shared.errors import ServiceError
 from shared.pb import audio_pb2 as pb
-from workers.audio.sound.encoding import Samples
+from workers.audio.sound.samples import Samples, is_silent
 from workers.audio.speech.kokoro import Kokoro
 from workers.job import Job
 
-# Root mean square below which nothing was said: -60 dB.
-_SILENCE = 1e-3
-
 
 class Utterance(Job[Samples]):
-    """A piece that waits.
+    """One piece.
 
     Args:
-        phonemes: what is to be said.
+        phonemes: one of the parts that `Kokoro.split` returns.
         voice: one that the model has.
     """
 
     def __init__(
         self, request: pb.SpeakRequest, phonemes: str, voice: str, timeout_s: float | None
     ) -> None:
-        # Not its text's arrival: then no third text would have a turn until one of two has ended.
+        # Arrival of the piece, not of the text, so that several texts take turns.
         super().__init__(request.priority, time.time_ns(), timeout_s)
         self._phonemes = phonemes
         self._voice = voice
         self._speed = request.speed
 
-    def step(self, speaker: Kokoro) -> None:
-        """Speak. On the lane's thread."""
+    def step(self, synthesizer: Kokoro) -> None:
+        """Synthesize the piece and end the job. On the model thread."""
         self.serve()
         try:
-            samples = speaker.speak(self._phonemes, self._voice, self._speed)
+            samples = synthesizer.synthesize(self._phonemes, self._voice, self._speed)
         except ServiceError as failure:
             self.fail(failure)
             return
-        if _is_silent(samples):
-            self.fail(ServiceError("internal", "The model gave silence for words."))
+        if is_silent(samples):
+            self.fail(ServiceError("internal", "The model returned silence."))
         else:
             self.finish(samples)
-
-
-def _is_silent(samples: Samples) -> bool:
-    if not len(samples):
-        return True
-    return float(np.sqrt(np.square(np.nan_to_num(samples, posinf=1)).mean())) < _SILENCE

@@ -1,4 +1,4 @@
-"""Which of several recordings is heard next, and in which language."""
+"""Which of several recordings is decoded next, and in which language."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shared.pb import audio_pb2 as pb
 from shared.pb import common_pb2 as common
 from workers.audio.recognition.model import WhisperModel
 from workers.audio.recognition.transcription import Transcription, order
-from workers.audio.recognition.window import RATE_HZ
+from workers.audio.sound.samples import RATE_HZ
 
 
 def recording(seconds, **fields):
@@ -20,12 +20,12 @@ def recording(seconds, **fields):
     return Transcription(pb.TranscribeRequest(**fields), noise, None)
 
 
-async def test_a_remark_goes_before_a_lecture_that_came_first():
-    lecture, remark = recording(90), recording(2)
-    assert order([lecture, remark]) == [remark, lecture]
+async def test_a_short_recording_is_served_before_a_long_one_that_arrived_first():
+    long, short = recording(90), recording(2)
+    assert order([long, short]) == [short, long]
 
 
-async def test_a_recording_that_was_begun_goes_before_one_as_long():
+async def test_a_recording_that_was_begun_is_served_before_one_as_long():
     begun, fresh = recording(90), recording(90)
     assert order([begun, fresh]) == [begun, fresh]
     begun.open(in_parts=False)
@@ -33,16 +33,16 @@ async def test_a_recording_that_was_begun_goes_before_one_as_long():
     assert order([fresh, begun]) == [begun, fresh]
 
 
-async def test_a_higher_class_goes_before_a_shorter_recording():
-    urgent, remark = recording(90, priority=common.PRIORITY_HIGH), recording(2)
-    assert order([remark, urgent]) == [urgent, remark]
+async def test_a_higher_class_is_served_before_a_shorter_recording():
+    urgent, short = recording(90, priority=common.PRIORITY_HIGH), recording(2)
+    assert order([short, urgent]) == [urgent, short]
 
 
 @pytest.mark.parametrize(
     ("given", "code"),
     [("", ""), ("auto", ""), ("de", "de"), (" German ", "de"), ("pt-BR", "pt"), ("zz", None)],
 )
-def test_a_language_is_a_code_or_a_name_or_left_to_the_model(given, code):
+def test_a_language_is_a_code_a_name_or_detected(given, code):
     dims = SimpleNamespace(n_text_ctx=448)
     network = SimpleNamespace(dims=dims, is_multilingual=True, num_languages=99)
     model, request = WhisperModel(network, "whisper-base", 1), pb.TranscribeRequest(language=given)

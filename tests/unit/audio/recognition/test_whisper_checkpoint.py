@@ -1,7 +1,7 @@
-"""A Whisper is the same model in whichever layout its publisher has put it.
+"""Both layouts of a Whisper checkpoint load as the same model.
 
-The checkpoints are tiny and random, and written under the publishers' own names: OpenAI's, as MLX's
-converters keep them, and those of transformers.
+The checkpoints are tiny and random, with the publishers' names: OpenAI's, as MLX's converters keep
+them, and those of transformers.
 """
 
 from __future__ import annotations
@@ -163,9 +163,9 @@ def checkpoints(tmp_path_factory):
     return folders
 
 
-def listen(folder):
-    """Return what a model makes of noise: tokens, and logits of the first."""
-    network = whisper.load(folder, full_precision=True)
+def transcribe(folder):
+    """Return a model's tokens for noise, and the logits of the first."""
+    network = whisper.load_network(folder, full_precision=True)
     mel = mx.random.normal((1, 2 * FRAMES, MELS), key=mx.random.key(1))
     sound = network.encoder(mel)
     (result,) = network.decode(sound, DecodingOptions(language="en", fp16=False))
@@ -175,32 +175,32 @@ def listen(folder):
 
 @pytest.mark.parametrize("layout", ["npz", "transformers"])
 def test_both_layouts_are_the_same_model(checkpoints, layout):
-    tokens, logits = listen(checkpoints.openai)
-    others, other_logits = listen(getattr(checkpoints, layout))
+    tokens, logits = transcribe(checkpoints.openai)
+    others, other_logits = transcribe(getattr(checkpoints, layout))
     assert len(tokens) == CONTEXT // 2
     assert others == tokens
     assert mx.array_equal(other_logits, logits)
 
 
 def test_a_quantised_model_is_nearly_the_same(checkpoints):
-    _, logits = listen(checkpoints.openai)
-    _, nearly = listen(checkpoints.quantised)
+    _, logits = transcribe(checkpoints.openai)
+    _, nearly = transcribe(checkpoints.quantised)
     assert mx.abs(nearly - logits).max() < 0.1 * mx.abs(logits).max()
 
 
-def test_a_model_that_is_not_whole_is_said(checkpoints, tmp_path):
+def test_an_incomplete_model_is_refused(checkpoints, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(OPENAI))
     with pytest.raises(PermanentError, match="missing"):
-        whisper.load(tmp_path, full_precision=True)
+        whisper.load_network(tmp_path, full_precision=True)
     weights = mx.load(str(checkpoints.openai / "weights.safetensors"))
     del weights["decoder.ln.bias"]
     mx.save_safetensors(str(tmp_path / "weights.safetensors"), weights)
-    with pytest.raises(PermanentError, match=r"(?s)not a whole Whisper model.*decoder\.ln\.bias"):
-        whisper.load(tmp_path, full_precision=True)
+    with pytest.raises(PermanentError, match=r"(?s)not a complete Whisper.*.*decoder\.ln\.bias"):
+        whisper.load_network(tmp_path, full_precision=True)
     path = tmp_path / "weights.safetensors"
     path.write_bytes(path.read_bytes()[:-1000])
-    with pytest.raises(PermanentError, match="not a whole Whisper model"):
-        whisper.load(tmp_path, full_precision=True)
+    with pytest.raises(PermanentError, match="not a complete Whisper model"):
+        whisper.load_network(tmp_path, full_precision=True)
     (tmp_path / "config.json").write_text("{")
-    with pytest.raises(PermanentError, match="not a whole Whisper model"):
-        whisper.load(tmp_path, full_precision=True)
+    with pytest.raises(PermanentError, match="not a complete Whisper model"):
+        whisper.load_network(tmp_path, full_precision=True)

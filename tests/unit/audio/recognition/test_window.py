@@ -1,14 +1,19 @@
-"""A long recording is cut where nothing is said, and nothing that is said gets lost."""
+"""A long recording is cut where it is quiet, and no text is lost."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from workers.audio.recognition import window
-from workers.audio.recognition.window import RATE_HZ, Piece
+from workers.audio.recognition.window import (
+    TimedTokens,
+    cut_windows,
+    has_no_sound,
+    read_tokens,
+)
+from workers.audio.sound.samples import RATE_HZ
 
-# Where a made-up vocabulary's tokens of time begin.
+# The first timestamp token of a made-up vocabulary.
 TIME = 1000
 
 
@@ -25,14 +30,14 @@ def hush(samples, begin_s, end_s):
 
 
 def test_half_a_minute_is_one_window():
-    assert window.cut(noise(30)) == [(0, 30 * RATE_HZ)]
+    assert cut_windows(noise(30)) == [(0, 30 * RATE_HZ)]
 
 
 def test_windows_end_in_pauses():
     samples = noise(75)
     for pause_s in (10, 25, 50):
         hush(samples, pause_s, pause_s + 0.5)
-    (first, end), (begin, second), (_, last) = window.cut(samples)
+    (first, end), (begin, second), (_, last) = cut_windows(samples)
     assert first == 0
     assert 25 < end / RATE_HZ < 25.5
     assert begin == end
@@ -42,48 +47,51 @@ def test_windows_end_in_pauses():
 
 @pytest.mark.parametrize("duration_s", [0.01, 29.99, 30.01, 61.7, 200])
 def test_windows_cover_everything_once(duration_s):
-    cuts = window.cut(noise(duration_s))
+    cuts = cut_windows(noise(duration_s))
     assert cuts[0][0] == 0
     assert [end for _, end in cuts[:-1]] == [begin for begin, _ in cuts[1:]]
     assert cuts[-1][1] == round(duration_s * RATE_HZ)
     assert all(0 < end - begin <= 30 * RATE_HZ for begin, end in cuts)
 
 
-def test_silence_is_told_from_a_whisper():
-    assert window.is_silent(np.zeros(RATE_HZ, "f4"))
-    assert window.is_silent(noise(1, 0.0001))
-    assert window.is_silent(noise(0.001))
-    assert not window.is_silent(noise(1, 0.005))
-    assert not window.is_silent(np.concatenate([np.zeros(RATE_HZ, "f4"), noise(0.1)]))
+def test_silence_is_told_from_low_sound():
+    assert has_no_sound(np.zeros(RATE_HZ, "f4"))
+    assert has_no_sound(noise(1, 0.0001))
+    assert has_no_sound(noise(0.001))
+    assert not has_no_sound(noise(1, 0.005))
+    assert not has_no_sound(np.concatenate([np.zeros(RATE_HZ, "f4"), noise(0.1)]))
 
 
-def test_pieces_lie_between_times():
+def test_pieces_are_enclosed_by_timestamps():
     tokens = [at(0), 1, 2, at(2), at(2.5), 3, at(5)]
-    assert window.read(tokens, TIME, 5) == ([Piece(0, 2, [1, 2]), Piece(2.5, 5, [3])], None)
+    assert read_tokens(tokens, TIME, 5) == (
+        [TimedTokens(0, 2, [1, 2]), TimedTokens(2.5, 5, [3])],
+        None,
+    )
 
 
-def test_a_piece_without_an_end_is_heard_again():
-    pieces, rest_s = window.read([at(0), 1, at(2), at(2), 2, 3], TIME, 10)
-    assert pieces == [Piece(0, 2, [1])]
+def test_a_piece_without_an_end_is_decoded_again():
+    pieces, rest_s = read_tokens([at(0), 1, at(2), at(2), 2, 3], TIME, 10)
+    assert pieces == [TimedTokens(0, 2, [1])]
     assert rest_s == 2
 
 
-def test_what_comes_after_a_pair_of_times_is_heard_again():
-    pieces, rest_s = window.read([at(0), 1, at(2), at(2)], TIME, 10)
-    assert pieces == [Piece(0, 2, [1])]
+def test_the_rest_after_a_pair_of_timestamps_is_decoded_again():
+    pieces, rest_s = read_tokens([at(0), 1, at(2), at(2)], TIME, 10)
+    assert pieces == [TimedTokens(0, 2, [1])]
     assert rest_s == 2
 
 
-def test_the_end_of_a_window_is_not_heard_again():
+def test_the_end_of_a_recording_is_not_decoded_again():
     tokens = [at(0), 1, at(9.9), at(9.9)]
-    assert window.read(tokens, TIME, 10)[1] is None
-    pieces, rest_s = window.read([at(0), 1, at(9.9), at(9.9), 2], TIME, 10)
+    assert read_tokens(tokens, TIME, 10)[1] is None
+    pieces, rest_s = read_tokens([at(0), 1, at(9.9), at(9.9), 2], TIME, 10)
     assert [piece.tokens for piece in pieces] == [[1], [2]]
     assert rest_s is None
 
 
-def test_a_text_without_any_time_takes_the_whole_window():
-    assert window.read([1, 2], TIME, 7) == ([Piece(0, 7, [1, 2])], None)
-    assert window.read([at(1), 1, 2], TIME, 7) == ([Piece(1, 7, [1, 2])], None)
-    assert window.read([], TIME, 7) == ([], None)
-    assert window.read([at(0), at(0)], TIME, 7) == ([], None)
+def test_a_text_without_timestamps_spans_the_window():
+    assert read_tokens([1, 2], TIME, 7) == ([TimedTokens(0, 7, [1, 2])], None)
+    assert read_tokens([at(1), 1, 2], TIME, 7) == ([TimedTokens(1, 7, [1, 2])], None)
+    assert read_tokens([], TIME, 7) == ([], None)
+    assert read_tokens([at(0), at(0)], TIME, 7) == ([], None)

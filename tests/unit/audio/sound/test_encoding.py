@@ -1,4 +1,4 @@
-"""Speech in every format is what it says it is, comes as it is made, and leaves nothing behind."""
+"""Speech is encoded in every format while it is made, and no encoder process is left behind."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from shared.errors import ServiceError
 from tests.server import none_lives
 from tests.wait import wait_for
 from workers.audio.sound import encoding
+from workers.audio.sound.samples import to_pcm
 
 RATE_HZ = 24_000
 MAGIC = {
@@ -30,7 +31,7 @@ MAGIC = {
 
 def tone(seconds=0.5):
     samples = np.sin(np.arange(int(seconds * RATE_HZ)) * 2 * np.pi * 440 / RATE_HZ) / 2
-    return encoding.pack(samples.astype(np.float32))
+    return to_pcm(samples.astype(np.float32))
 
 
 async def tones(count, failure=None):
@@ -41,7 +42,7 @@ async def tones(count, failure=None):
 
 
 def decode(data, form):
-    """Return the samples that ffmpeg finds in a file."""
+    """Return the samples that ffmpeg decodes from a file."""
     raw = ["-f", "s16le", "-ar", str(RATE_HZ), "-ac", "1"]
     command = ["ffmpeg", "-v", "error", *(raw if form == "pcm" else []), "-i", "pipe:0", *raw]
     run = subprocess.run([*command, "pipe:1"], input=data, capture_output=True, check=True)
@@ -53,17 +54,17 @@ def encoders():
 
 
 @pytest.mark.parametrize("form", encoding.FORMATS)
-async def test_every_format_is_what_it_says_and_loses_nothing(form):
+async def test_every_format_holds_all_samples(form):
     data = b"".join([p async for p in encoding.encode(tones(3), form, RATE_HZ, whole=False)])
     assert data.startswith(MAGIC[form])
     samples = decode(data, form)
-    # Coders of whole frames add up to two of them.
+    # Formats of fixed frames add up to two frames.
     assert 0 <= len(samples) / RATE_HZ - 1.5 < 0.12
     assert abs(np.sqrt(np.mean(samples**2)) - 0.354) < 0.03
 
 
 @pytest.mark.parametrize("form", encoding.FORMATS)
-async def test_sound_comes_before_the_speech_has_ended(form):
+async def test_data_is_yielded_before_the_speech_has_ended(form):
     more = asyncio.Event()
 
     async def slow():
@@ -79,7 +80,7 @@ async def test_sound_comes_before_the_speech_has_ended(form):
         assert [data async for data in stream]
 
 
-async def test_a_whole_wave_file_says_how_long_it_is():
+async def test_the_header_of_a_whole_wave_file_states_its_length():
     (data,) = [data async for data in encoding.encode(tones(2), "wav", RATE_HZ, whole=True)]
     with wave.open(io.BytesIO(data)) as file:
         assert (file.getnchannels(), file.getsampwidth(), file.getframerate()) == (1, 2, RATE_HZ)
@@ -89,7 +90,7 @@ async def test_a_whole_wave_file_says_how_long_it_is():
 
 
 @pytest.mark.parametrize("form", ["wav", "mp3"])
-async def test_what_fails_before_there_is_sound_yields_nothing(form):
+async def test_a_failure_before_the_first_samples_yields_no_data(form):
     failure = ServiceError("internal", "nothing")
     with pytest.raises(ServiceError, match="nothing"):
         await anext(encoding.encode(tones(0, failure), form, RATE_HZ, whole=False))
@@ -97,14 +98,14 @@ async def test_what_fails_before_there_is_sound_yields_nothing(form):
 
 
 @pytest.mark.parametrize("form", ["pcm", "mp3"])
-async def test_what_fails_later_fails_the_file(form):
+async def test_a_later_failure_is_raised_by_the_stream(form):
     stream = encoding.encode(tones(2, ServiceError("timeout", "late")), form, RATE_HZ, whole=False)
     with pytest.raises(ServiceError, match="late"):
         assert [data async for data in stream]
     assert not encoders()
 
 
-async def test_a_file_that_nobody_wants_any_more_leaves_no_encoder():
+async def test_closing_the_stream_ends_the_encoder():
     is_closed = asyncio.Event()
 
     async def endless():
@@ -123,7 +124,7 @@ async def test_a_file_that_nobody_wants_any_more_leaves_no_encoder():
     assert not encoders()
 
 
-async def test_an_encoder_that_dies_fails_the_file():
+async def test_a_killed_encoder_fails_the_stream():
     async def until_killed():
         for _ in range(1000):
             yield tone()
@@ -140,6 +141,7 @@ async def test_an_encoder_that_dies_fails_the_file():
 _ENDLESS = """
 import asyncio, psutil
 from workers.audio.sound import encoding
+from workers.audio.sound.samples import to_pcm
 async def tones():
     while True:
         yield bytes(48_000)
@@ -156,9 +158,3 @@ def test_a_killed_worker_leaves_no_encoder():
         assert encoder.name() == "ffmpeg"
         worker.kill()
     wait_for(lambda: none_lives([encoder]))
-
-
-def test_what_is_no_number_is_silence_and_what_is_too_loud_is_cut():
-    samples = np.array([np.nan, np.inf, -np.inf, 2, -2, 0.5], np.float32)
-    packed = np.frombuffer(encoding.pack(samples), "<i2")
-    assert list(packed) == [0, 32767, -32767, 32767, -32767, 16384]

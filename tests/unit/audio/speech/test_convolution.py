@@ -1,4 +1,4 @@
-"""What stands in for MLX's convolutions on a CPU gives what they give."""
+"""The replacements of MLX's convolutions on a CPU return what MLX's own do."""
 
 from __future__ import annotations
 
@@ -54,6 +54,6 @@ def test_a_transposed_convolution_is_the_same(taps, options):
     assert mx.allclose(given, expected, atol=1e-4)
 
 
-def test_nothing_is_replaced_until_it_is_asked_for():
+def test_mlxs_own_functions_are_kept_without_install():
     assert mx.conv1d is convolution._conv1d
     assert mx.conv_transpose1d is convolution._conv_transpose1d

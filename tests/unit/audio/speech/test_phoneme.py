@@ -1,4 +1,4 @@
-"""What espeak-ng makes of a text is written as Kokoro was taught it."""
+"""espeak-ng's output is converted to Kokoro's phonemes."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ from workers.audio.speech import phoneme
     ],
 )
 async def test_phonemes_are_those_of_the_voices_language(voice, text, phonemes):
-    written = await phoneme.write(text, voice)
+    converted = await phoneme.convert(text, voice)
     if phonemes is None:
         # "three point five oh", and one mark at the end.
-        assert "pˈYnt" in written or "pYnt" in written
-        assert written.count(".") == 0 and written.endswith("!")
+        assert "pˈYnt" in converted or "pYnt" in converted
+        assert converted.count(".") == 0 and converted.endswith("!")
     else:
-        assert written == phonemes
+        assert converted == phonemes
 
 
-async def test_a_text_can_neither_give_phonemes_nor_options():
-    assert "ɛlˈoʊ" not in await phoneme.write("[[hEl'oU]]", "af_heart")
-    assert await phoneme.write("--version", "af_heart") == await phoneme.write(
+async def test_a_text_can_pass_neither_phonemes_nor_options():
+    assert "ɛlˈoʊ" not in await phoneme.convert("[[hEl'oU]]", "af_heart")
+    assert await phoneme.convert("--version", "af_heart") == await phoneme.convert(
         "version", "af_heart"
     )
 
 
 async def test_a_cancelled_call_leaves_no_process():
-    task = asyncio.create_task(phoneme.write("word " * 50_000, "af_heart"))
+    task = asyncio.create_task(phoneme.convert("word " * 50_000, "af_heart"))
     children = psutil.Process().children
     await until(lambda: any(child.name() == "espeak-ng" for child in children()))
     task.cancel()

@@ -1,4 +1,4 @@
-"""A worker that listens and speaks: its calls over gRPC, on networks that need no weights."""
+"""Calls to an audio worker over gRPC, with networks that need no weights."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from shared.rpc import WorkerServer, open_channel
 from tests.wait import until
 from workers.audio.audio_models import AudioModels
 from workers.audio.service import AudioService
-from workers.audio.sound.encoding import pack, wave_header
+from workers.audio.sound.encoding import wave_header
+from workers.audio.sound.samples import to_pcm
 from workers.audio.speech.kokoro import Kokoro
 from workers.audio.speech.utterance import Utterance
 from workers.model_thread import ModelThread
@@ -34,40 +35,40 @@ TEXT = (
 HIGH = common.PRIORITY_HIGH
 
 
-class Score:
-    """What has been done, in order; each step takes a permit."""
+class StepLog:
+    """The steps that were begun, in order; each waits for a permit."""
 
     def __init__(self):
         self.permits = threading.Semaphore(0)
         self.begun = []
 
-    def note(self, name):
+    def step(self, name):
         self.begun.append(name)
         assert self.permits.acquire(timeout=20)
 
 
 class Network:
-    """A voice without weights: a tenth of a second of a tone for whatever it is given."""
+    """A network without weights: returns a tenth of a second of a tone."""
 
     vocab = {c: i for i, c in enumerate(" .,!?ˈˌabdefhijklmnopstuvwzðŋɑɔəɛɜɡɪɹʃʊʌθTIAOW")}  # noqa: RUF012
     sample_rate = RATE_HZ
 
-    def __init__(self, score):
-        self.score = score
-        self.heard = []
+    def __init__(self, log):
+        self.log = log
+        self.calls = []
         self.amplitude = 0.5
 
     def __call__(self, phonemes, style, speed):
-        self.heard.append((phonemes, int(style.reshape(-1)[0].item()), speed))
-        self.score.note("speak")
+        self.calls.append((phonemes, int(style.reshape(-1)[0].item()), speed))
+        self.log.step("synthesize")
         return self.amplitude * mx.sin(mx.arange(RATE_HZ // 10) * 0.1)[None]
 
 
-class Listener:
-    """Hears nothing, in as many steps as it is told to."""
+class FakeTranscriber:
+    """Returns an empty transcript after some steps."""
 
-    def __init__(self, score):
-        self.score = score
+    def __init__(self, log):
+        self.log = log
         self.steps = 3
 
     def check(self, request):
@@ -79,15 +80,13 @@ class Listener:
     def step(self, jobs):
         job = jobs[0]
         job.serve()
-        self.score.note("listen")
-        job.said.append(0)
-        if len(job.said) == self.steps:
-            job.finish(job.transcript([]))
+        self.log.step("transcribe")
+        job.text_tokens.append(0)
+        if len(job.text_tokens) == self.steps:
+            job.finish(job.make_transcript([]))
 
 
-class Ear:
-    """Hears from the lane."""
-
+class Observer:
     def __init__(self):
         self.loop = asyncio.get_running_loop()
         self.is_ready = asyncio.Event()
@@ -96,7 +95,7 @@ class Ear:
     def ready(self):
         self.loop.call_soon_threadsafe(self.is_ready.set)
 
-    def worked(self):
+    def load_changed(self):
         pass
 
     def ended(self, failure):
@@ -115,29 +114,29 @@ def styles(tmp_path):
 
 
 @pytest.fixture
-async def booth(tmp_path, styles):
-    """A worker with two places for each kind of call."""
-    score = Score()
-    network, listener = Network(score), Listener(score)
-    ensemble = AudioModels(worker_pb2.ModelCard(), listener, Kokoro(network, styles))
-    lane = ModelThread(lambda: ensemble, 2)
-    lane.listener = Ear()
+async def worker(tmp_path, styles):
+    """An audio worker that admits two calls of each kind."""
+    log = StepLog()
+    network, transcriber = Network(log), FakeTranscriber(log)
+    models = AudioModels(worker_pb2.ModelCard(), transcriber, Kokoro(network, styles))
+    model_thread = ModelThread(lambda: models, 2)
+    model_thread.observer = Observer()
     server = WorkerServer(f"unix:{tmp_path}/a.sock", "mlxcel.v1.Audio")
-    audio_pb2_grpc.add_AudioServicer_to_server(AudioService(lane, 60), server.server)
+    audio_pb2_grpc.add_AudioServicer_to_server(AudioService(model_thread, 60), server.server)
     await server.start()
-    lane.thread.start()
-    await lane.listener.is_ready.wait()
+    model_thread.thread.start()
+    await model_thread.observer.is_ready.wait()
     async with open_channel(server.address) as channel:
         yield SimpleNamespace(
-            score=score,
+            log=log,
             network=network,
-            listener=listener,
-            lane=lane,
+            transcriber=transcriber,
+            model_thread=model_thread,
             stub=audio_pb2_grpc.AudioStub(channel),
         )
-    score.permits.release(1000)
-    lane.stop()
-    await lane.listener.is_over.wait()
+    log.permits.release(1000)
+    model_thread.stop()
+    await model_thread.observer.is_over.wait()
     await server.stop(0)
 
 
@@ -146,7 +145,7 @@ def ask(text=TEXT, form="pcm", **fields):
 
 
 def recording(**fields):
-    samples = pack(np.ones(16_000, np.float32) / 2)
+    samples = to_pcm(np.ones(16_000, np.float32) / 2)
     return pb.TranscribeRequest(recording=wave_header(16_000, len(samples)) + samples, **fields)
 
 
@@ -164,22 +163,22 @@ async def refusal(call) -> ServiceError:
     return from_rpc(caught.value)
 
 
-async def test_a_long_text_is_spoken_whole_a_piece_per_step(booth):
-    booth.score.permits.release(100)
-    data = await read(booth.stub.Speak(ask()))
+async def test_a_long_text_is_synthesized_one_piece_per_step(worker):
+    worker.log.permits.release(100)
+    data = await read(worker.stub.Speak(ask()))
     assert len(data) == 3 * 2 * RATE_HZ // 10
-    assert booth.score.begun == ["speak"] * 3
-    first, second, third = [phonemes for phonemes, _, _ in booth.network.heard]
+    assert worker.log.begun == ["synthesize"] * 3
+    first, second, third = [phonemes for phonemes, _, _ in worker.network.calls]
     assert "fˈɜɹst" in first and "sˈɛkənd" in second and "θˈɜɹd" in third
     assert (first[-1], second.count(","), third[-1]) == (".", 1, ".")
 
 
-async def test_sound_comes_while_the_rest_is_not_spoken_yet(booth):
-    booth.score.permits.release(1)
-    call = aiter(booth.stub.Speak(ask()))
+async def test_sound_is_sent_before_the_rest_is_synthesized(worker):
+    worker.log.permits.release(1)
+    call = aiter(worker.stub.Speak(ask()))
     assert (await anext(call)).data
-    await until(lambda: len(booth.score.begun) == 2)
-    booth.score.permits.release(100)
+    await until(lambda: len(worker.log.begun) == 2)
+    worker.log.permits.release(100)
     assert [sound.data async for sound in call]
 
 
@@ -187,115 +186,115 @@ async def test_sound_comes_while_the_rest_is_not_spoken_yet(booth):
     ("given", "index"),
     [("", 1), ("af_heart", 1), ("am_adam", 0), ("adam", 0), ("alloy", 2), ("../x", 1)],
 )
-async def test_a_voice_has_a_style_for_each_length_and_an_unknown_one_is_the_default(
-    booth, given, index
+async def test_a_voice_has_a_style_per_length_and_an_unknown_voice_means_the_default(
+    worker, given, index
 ):
-    booth.score.permits.release(1)
-    assert await read(booth.stub.Speak(ask("Hello there.", voice=given)))
-    ((phonemes, style, _),) = booth.network.heard
+    worker.log.permits.release(1)
+    assert await read(worker.stub.Speak(ask("Hello there.", voice=given)))
+    ((phonemes, style, _),) = worker.network.calls
     assert style == 100 * index + len(phonemes) - 1
 
 
-async def test_a_voice_whose_file_is_broken_fails_alone(booth, styles):
+async def test_a_voice_whose_file_is_broken_fails_alone(worker, styles):
     styles["am_adam"].write_bytes(b"no arrays")
-    booth.score.permits.release(100)
-    failure = await refusal(booth.stub.Speak(ask(voice="am_adam")))
+    worker.log.permits.release(100)
+    failure = await refusal(worker.stub.Speak(ask(voice="am_adam")))
     assert (failure.code, "am_adam" in failure.message) == ("internal", True)
-    assert await read(booth.stub.Speak(ask()))
+    assert await read(worker.stub.Speak(ask()))
 
 
-async def test_more_phonemes_than_a_step_takes_are_several_steps(booth):
-    booth.score.permits.release(100)
-    assert await read(booth.stub.Speak(ask("1234567890123456789 " * 9)))
-    spoken = [phonemes for phonemes, _, _ in booth.network.heard]
-    assert all(0 < len(phonemes) <= 250 for phonemes in spoken)
-    assert "".join(spoken).count("θˈWzənd") == 9
+async def test_many_phonemes_are_synthesized_in_several_steps(worker):
+    worker.log.permits.release(100)
+    assert await read(worker.stub.Speak(ask("1234567890123456789 " * 9)))
+    parts = [phonemes for phonemes, _, _ in worker.network.calls]
+    assert all(0 < len(phonemes) <= 250 for phonemes in parts)
+    assert "".join(parts).count("θˈWzənd") == 9
 
 
 @pytest.mark.parametrize("text", ["...", "🙂 — 🙃", "\n\n"])
-async def test_a_text_without_a_word_is_refused(booth, text):
-    failure = await refusal(booth.stub.Speak(ask(text, "mp3")))
+async def test_a_text_without_a_word_is_refused(worker, text):
+    failure = await refusal(worker.stub.Speak(ask(text, "mp3")))
     assert (failure.code, failure.param) == ("invalid_request", "input")
-    assert not booth.score.begun
+    assert not worker.log.begun
 
 
-async def test_silence_for_words_is_a_failure(booth):
-    booth.score.permits.release(1)
-    booth.network.amplitude = 1e-5
-    assert (await refusal(booth.stub.Speak(ask("Hello.", "flac")))).code == "internal"
+async def test_silence_instead_of_speech_is_a_failure(worker):
+    worker.log.permits.release(1)
+    worker.network.amplitude = 1e-5
+    assert (await refusal(worker.stub.Speak(ask("Hello.", "flac")))).code == "internal"
 
 
-async def test_a_sentence_waits_for_one_window_of_a_recording_and_a_recording_for_one_sentence(
-    booth,
+async def test_transcription_and_speech_alternate_step_by_step(
+    worker,
 ):
-    heard = asyncio.ensure_future(booth.stub.Transcribe(recording()))
-    await until(lambda: booth.score.begun == ["listen"])
-    said = asyncio.ensure_future(read(booth.stub.Speak(ask())))
-    await until(lambda: booth.lane._inbox.qsize() == 1)
+    transcript = asyncio.ensure_future(worker.stub.Transcribe(recording()))
+    await until(lambda: worker.log.begun == ["transcribe"])
+    speech = asyncio.ensure_future(read(worker.stub.Speak(ask())))
+    await until(lambda: worker.model_thread._inbox.qsize() == 1)
     for done in range(1, 6):
-        booth.score.permits.release(1)
-        await until(lambda: len(booth.score.begun) > done)  # noqa: B023
-        if booth.score.begun[-1] == "listen" and len(booth.network.heard) < 3:
-            # The next sentence comes while the window is listened to.
-            await until(lambda: booth.lane._inbox.qsize() == 1)
-    booth.score.permits.release(100)
-    await asyncio.gather(heard, said)
-    assert booth.score.begun == ["listen", "speak"] * 3
+        worker.log.permits.release(1)
+        await until(lambda: len(worker.log.begun) > done)  # noqa: B023
+        if worker.log.begun[-1] == "transcribe" and len(worker.network.calls) < 3:
+            # The next sentence is queued while the window is transcribed.
+            await until(lambda: worker.model_thread._inbox.qsize() == 1)
+    worker.log.permits.release(100)
+    await asyncio.gather(transcript, speech)
+    assert worker.log.begun == ["transcribe", "synthesize"] * 3
 
 
-async def test_a_piece_of_an_earlier_text_goes_behind_those_that_wait():
+async def test_the_next_piece_of_a_text_is_served_after_pieces_that_wait():
     first, later = ask(arrival_ns=1), ask(arrival_ns=2)
     began, waiting, next_one = (Utterance(r, "ə", "af_heart", None) for r in (first, later, first))
     assert began.rank(0) <= waiting.rank(0) <= next_one.rank(0)
 
 
-async def test_a_high_class_goes_before_the_other_kind(booth):
-    heard = asyncio.ensure_future(booth.stub.Transcribe(recording(priority=HIGH)))
-    await until(lambda: booth.score.begun == ["listen"])
-    said = asyncio.ensure_future(read(booth.stub.Speak(ask("Hello there."))))
-    await until(lambda: booth.lane._inbox.qsize() == 1)
-    booth.score.permits.release(100)
-    await asyncio.gather(heard, said)
-    assert booth.score.begun == ["listen", "listen", "listen", "speak"]
+async def test_a_high_class_is_served_before_the_other_kind(worker):
+    transcript = asyncio.ensure_future(worker.stub.Transcribe(recording(priority=HIGH)))
+    await until(lambda: worker.log.begun == ["transcribe"])
+    speech = asyncio.ensure_future(read(worker.stub.Speak(ask("Hello there."))))
+    await until(lambda: worker.model_thread._inbox.qsize() == 1)
+    worker.log.permits.release(100)
+    await asyncio.gather(transcript, speech)
+    assert worker.log.begun == ["transcribe", "transcribe", "transcribe", "synthesize"]
 
 
-async def test_recordings_and_texts_have_places_of_their_own(booth):
-    held = [asyncio.ensure_future(booth.stub.Transcribe(recording())) for _ in range(2)]
-    await until(lambda: sum(booth.lane.load()) == 2)
-    assert (await refusal(booth.stub.Transcribe(recording()))).code == "server_busy"
-    held += [asyncio.ensure_future(read(booth.stub.Speak(ask()))) for _ in range(2)]
-    await until(lambda: sum(booth.lane.load()) == 4)
-    assert (await refusal(booth.stub.Speak(ask()))).code == "server_busy"
-    booth.score.permits.release(100)
+async def test_recordings_and_texts_have_separate_limits(worker):
+    held = [asyncio.ensure_future(worker.stub.Transcribe(recording())) for _ in range(2)]
+    await until(lambda: sum(worker.model_thread.load()) == 2)
+    assert (await refusal(worker.stub.Transcribe(recording()))).code == "server_busy"
+    held += [asyncio.ensure_future(read(worker.stub.Speak(ask()))) for _ in range(2)]
+    await until(lambda: sum(worker.model_thread.load()) == 4)
+    assert (await refusal(worker.stub.Speak(ask()))).code == "server_busy"
+    worker.log.permits.release(100)
     await asyncio.gather(*held)
-    assert await read(booth.stub.Speak(ask()))
+    assert await read(worker.stub.Speak(ask()))
 
 
-async def test_a_client_that_leaves_frees_its_place_and_its_encoder(booth):
-    booth.score.permits.release(1)
-    call = booth.stub.Speak(ask(form="flac"))
+async def test_a_cancelled_call_frees_its_slot_and_ends_its_encoder(worker):
+    worker.log.permits.release(1)
+    call = worker.stub.Speak(ask(form="flac"))
     assert (await call.read()).data
     assert encoders()
     call.cancel()
     await until(lambda: not encoders())
-    booth.score.permits.release(1)
-    await until(lambda: sum(booth.lane.load()) == 0)
-    booth.score.permits.release(100)
-    # Another call comes after all that is left of this one.
-    await read(booth.stub.Speak(ask("Hello there.")))
-    assert len(booth.network.heard) == 3
+    worker.log.permits.release(1)
+    await until(lambda: sum(worker.model_thread.load()) == 0)
+    worker.log.permits.release(100)
+    # Another call is served after the rest of the cancelled one.
+    await read(worker.stub.Speak(ask("Hello there.")))
+    assert len(worker.network.calls) == 3
 
 
-async def test_a_call_out_of_time_ends(booth):
-    assert (await refusal(booth.stub.Speak(ask(), timeout=0.3))).code == "timeout"
-    booth.score.permits.release(1)
-    await until(lambda: sum(booth.lane.load()) == 0)
+async def test_a_call_past_its_deadline_fails(worker):
+    assert (await refusal(worker.stub.Speak(ask(), timeout=0.3))).code == "timeout"
+    worker.log.permits.release(1)
+    await until(lambda: sum(worker.model_thread.load()) == 0)
 
 
 @pytest.mark.parametrize("kind", ["stt", "tts"])
-async def test_what_there_is_no_model_for_is_said(kind):
+async def test_a_call_without_a_model_for_it_fails(kind):
     empty = AudioModels(worker_pb2.ModelCard(), None, None)
-    name = {"stt": "listener", "tts": "speaker"}[kind]
+    name = {"stt": "transcriber", "tts": "synthesizer"}[kind]
     with pytest.raises(ServiceError, match=f"audio model kind not loaded: {kind}") as caught:
         getattr(empty, name)
     assert caught.value.code == "not_implemented"

@@ -1,4 +1,4 @@
-"""Where a text is cut before it is spoken, and what counts as a mark in it."""
+"""Where a text is split for speech, and which characters count as marks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.audio.speech import sentence
+from workers.audio.speech.splitting import split_clauses, split_phonemes, split_text
 
 
 @pytest.mark.parametrize(
@@ -49,31 +49,31 @@ from workers.audio.speech import sentence
         ),
     ],
 )
-def test_a_text_is_cut_after_sentences(text, pieces):
-    assert sentence.split(text) == pieces
+def test_a_text_is_split_after_sentences(text, pieces):
+    assert split_text(text) == pieces
 
 
-def test_a_long_sentence_is_cut_after_a_clause_and_else_between_words():
+def test_a_long_sentence_is_split_after_a_clause_or_between_words():
     clause = "and so on and so forth, "
-    assert all(piece.endswith(",") for piece in sentence.split(clause * 30)[:-1])
-    words = sentence.split("word " * 100)
+    assert all(piece.endswith(",") for piece in split_text(clause * 30)[:-1])
+    words = split_text("word " * 100)
     assert [piece.split() for piece in words] == [["word"] * 40, ["word"] * 40, ["word"] * 20]
-    assert [len(piece) for piece in sentence.split("x" * 450)] == [200, 200, 50]
-    # Numbers are long when they are spoken.
-    assert {len(piece.split()) for piece in sentence.split("1234567890 " * 20)} == {2}
+    assert [len(piece) for piece in split_text("x" * 450)] == [200, 200, 50]
+    # A digit counts as several letters.
+    assert {len(piece.split()) for piece in split_text("1234567890 " * 20)} == {2}
 
 
 @given(st.text(alphabet="aB3 .,;:!?…—\"')\n-", max_size=900))
 def test_nothing_is_lost_and_no_piece_is_too_long(text):
-    pieces = sentence.split(text)
+    pieces = split_text(text)
     assert all(0 < len(piece) <= 200 for piece in pieces)
     kept = [c for piece in pieces for c in piece if c.isalnum()]
     assert kept == [c for c in text if c.isalnum()]
 
 
-def test_clauses_keep_their_marks_and_numbers_theirs():
-    said = list(sentence.clauses('Well, "yes"; it cost 3.50 — no: 1,000... Why?!So. Dr. No、好。'))
-    assert [(text.strip().strip('"'), mark) for text, mark in said] == [
+def test_clauses_are_split_at_marks_but_numbers_are_not():
+    found = list(split_clauses('Well, "yes"; it cost 3.50 — no: 1,000... Why?!So. Dr. No、好。'))
+    assert [(text.strip().strip('"'), mark) for text, mark in found] == [
         ("Well", ","),
         ("yes", ";"),
         ("it cost 3.50", "—"),
@@ -85,3 +85,10 @@ def test_clauses_keep_their_marks_and_numbers_theirs():
         ("好", "."),
         ("", ""),
     ]
+
+
+def test_phonemes_are_split_between_words_and_parts_without_sound_are_left_out():
+    assert list(split_phonemes(" abc def, ghi ", 8)) == ["abc", "def, ghi"]
+    assert list(split_phonemes("abcdef", 4)) == ["abcd", "ef"]
+    assert list(split_phonemes("abc ...", 4)) == ["abc"]
+    assert not list(split_phonemes(", .", 4))
