@@ -38,13 +38,13 @@ from shared.lifecycle import EXIT_PERMANENT, PermanentError
 from shared.settings import refused
 
 DEFAULT_CONFIG: Final = Path(__file__).resolve().with_name("mlxcel.toml")
-# Where the processes run: `-m` looks for modules in the working folder first, and a user's may
-# hold a gateway.py of another kind. Every path they get is absolute.
+# Working folder of the processes: `-m` looks for modules there first, and the user's folder may
+# have a gateway.py of its own. All paths that they get are absolute.
 _ROOT: Final = str(DEFAULT_CONFIG.parent.parent)
-# A server that has just been stopped may need this long to be gone.
+# A server that was just stopped may need this long to exit.
 _LOCK_TIMEOUT_S: Final = 2.0
 _POLL_S: Final = 0.5
-# Who is killed before having been seen alive is not missed.
+# Short, so that a process that is killed right after its start is still noticed.
 _FIRST_POLL_S: Final = 0.05
 
 # The settings that `--help` lists first, as most people need no others.
@@ -118,7 +118,7 @@ def _describe() -> str:
 
 
 def prepare(options: argparse.Namespace, environ: Mapping[str, str]) -> Fleet:
-    """Return the fleet to run, with everything checked that can be before it runs.
+    """Return the fleet to run, checked as far as possible before the start.
 
     Raises:
         ConfigError, PermanentError, StarterError: it can't run; the message is one line.
@@ -127,7 +127,7 @@ def prepare(options: argparse.Namespace, environ: Mapping[str, str]) -> Fleet:
     fleet = resolution.choose(options, environ, DEFAULT_CONFIG)
     settled = _choose_port(resolution.settle(fleet, options, environ))
     local = [entry for entry in settled.workers if not entry.remote]
-    # Those of other kinds are installed by their supervisors, while text already answers.
+    # Supervisors install the models of other kinds while text already answers.
     install.install_wanted(entry.options["model"] for entry in local if entry.kind == DEFAULT)
     resolution.check_models(settled, come_later=install.find)
     return settled
@@ -147,11 +147,11 @@ def run(fleet: Fleet, environ: Mapping[str, str]) -> int:
     """Run a settled fleet until it is stopped; return the exit code of this process.
 
     Raises:
-        PermanentError: another one got there first.
+        PermanentError: another server has the port.
     """
     port = fleet.gateway["port"]
     folder = rundir.open_run_directory(port)
-    # Of two that start in the same moment, one must not take the other's fleet file away.
+    # Of two servers that start at the same time, one must not replace the other's fleet file.
     if not rundir.Lock(folder / "launch.lock").acquire(_LOCK_TIMEOUT_S):
         raise PermanentError(preflight.say_running(port))
     config = folder / "fleet.toml"
@@ -172,40 +172,38 @@ def run(fleet: Fleet, environ: Mapping[str, str]) -> int:
 
 
 class LogPrinter(Printer):  # type: ignore[misc] # honcho has no types
-    """Ends the server in good order when nobody reads its log any more.
+    """Stops the server cleanly when the reader of its output is gone.
 
-    An error here would end honcho's loop and not its processes, for which it then waits for ever:
-    Ctrl-C also ends the `tee` that a log is piped into.
+    An error here would end honcho's loop but not its processes, and honcho would wait for them
+    for ever: Ctrl-C also ends the `tee` that the log is piped into.
     """
 
     def write(self, message: Message) -> None:
-        """Print a line."""
         try:
             super().write(message)
         except OSError:
-            # What is still buffered has to go somewhere, too.
+            # Buffered output would fail again when it is flushed.
             os.dup2(os.open(os.devnull, os.O_WRONLY), self.output.fileno())
             signal.raise_signal(signal.SIGTERM)
 
 
 def report_killed(events: multiprocessing.Queue[Message]) -> None:
-    """Tell honcho which of its helpers was killed, whose last word it would wait for for ever."""
+    """Report killed helper processes to honcho, which would wait for their last event for ever."""
     helpers: dict[str, multiprocessing.process.BaseProcess] = {}
     pause_s = _FIRST_POLL_S
     while True:
-        # First: threads that do nothing are no danger to the forks by which honcho begins.
+        # First, so that this thread is idle while honcho forks its helpers.
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, _POLL_S)
         helpers |= {helper.name: helper for helper in multiprocessing.active_children()}
         for name, helper in list(helpers.items()):
             if (code := helper.exitcode) is not None and code < 0:
                 del helpers[name]
-                now = dt.datetime.now()  # noqa: DTZ005 - as honcho does it
+                now = dt.datetime.now()  # noqa: DTZ005 - as honcho does
                 events.put(Message("stop", {"returncode": code}, now, name, None))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run `mlxcel-server`."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words and words[0] in COMMANDS:
         COMMANDS[words[0]].run(words[1:], DEFAULT_CONFIG)

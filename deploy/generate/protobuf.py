@@ -1,6 +1,6 @@
 """Generates shared/pb from proto/.
 
-The only caller of protoc; the generated code is committed, and a test compares.
+The only caller of protoc. The generated code is committed; a test compares it with a new one.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from deploy import ROOT
 def generate(out: Path) -> None:
     """Write `shared/pb/*_pb2*` below a folder.
 
-    The virtual path shared/pb=proto makes generated modules import each other from the package
-    they lie in, which a plain `-I proto` does not.
+    With the virtual path shared/pb=proto the generated modules import each other as
+    `shared.pb`, which they do not with a plain `-I proto`.
     """
     sources = sorted(path.name for path in (ROOT / "proto").glob("*.proto"))
     outputs = ("python", "grpc_python", "mypy", "mypy_grpc")
     arguments = ["protoc", f"-Ishared/pb={ROOT / 'proto'}"]
     arguments += [f"--{output}_out={out}" for output in outputs]
-    # Beside this interpreter, which need not be on PATH.
+    # The plugins are beside this interpreter, which need not be on PATH.
     scripts = sysconfig.get_path("scripts")
     plugins = ("protoc-gen-mypy", "protoc-gen-mypy_grpc")
     arguments += [f"--plugin={plugin}={scripts}/{plugin}" for plugin in plugins]

@@ -1,7 +1,6 @@
-"""How long a supervisor waits: for a sign of life, for a step, before the next start.
+"""Limits of a supervisor: time without a heartbeat, length of a step, pause before a restart.
 
-Owns those limits and the verdicts that follow from them; acting on one is supervise.py's. Pure;
-time is injected.
+Owns the limits and decides when one is exceeded; supervise.py acts on it. Pure; time is injected.
 """
 
 from __future__ import annotations
@@ -15,7 +14,13 @@ from shared.lifecycle import LOADING_BEAT
 
 @dataclasses.dataclass(frozen=True)
 class SupervisionLimits:
-    """How long what may take, in seconds."""
+    """Times in seconds.
+
+    Attributes:
+        silence_s: longest time without a heartbeat.
+        healthy_after_s: run time after which the pause before a restart is short again.
+        nap_s: a poll that is later than this means that the whole machine was suspended.
+    """
 
     step_timeout_s: float = 120.0
     silence_s: float = 30.0
@@ -24,12 +29,11 @@ class SupervisionLimits:
     longest_delay_s: float = 10.0
     healthy_after_s: float = 60.0
     poll_s: float = 0.5
-    # A poll that comes this late was held up together with the whole machine.
     nap_s: float = 10.0
 
 
 class BackOff:
-    """The pause before each restart: doubles, and starts over after a long healthy run."""
+    """The pause before each restart: doubles, and is reset after a long run."""
 
     def __init__(self, limits: SupervisionLimits) -> None:
         self._limits = limits
@@ -45,7 +49,7 @@ class BackOff:
 
 
 class ChildHealth:
-    """What the child's beats say.
+    """State of a child, from its heartbeats.
 
     Args:
         clock: monotonic seconds.
@@ -56,12 +60,12 @@ class ChildHealth:
     ) -> None:
         self._limits = limits
         self._clock = clock
-        self._heard_s = self._looked_s = clock()
+        self._heard_s = self._polled_s = clock()
         self._step_age_s = 0.0
         self._rest = b""
 
     def feed(self, data: bytes) -> None:
-        """Take bytes from the child's end; the last whole line counts."""
+        """Take bytes that the child sent; the last complete line counts."""
         self._heard_s = self._clock()
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
@@ -70,22 +74,22 @@ class ChildHealth:
             elif line.isdigit():
                 self._step_age_s = int(line) / 1000
 
-    def complaint(self) -> str | None:
-        """Return why the child must be killed, or None. To be asked often.
+    def find_failure(self) -> str | None:
+        """Return why the child has to be killed, or None. Called at every poll.
 
-        Time in which nobody asked does not count: a child can't beat either while a container is
-        paused or a laptop sleeps.
+        A long gap between two calls does not count as silence: while a container is paused or a
+        laptop sleeps, the child can't send heartbeats either.
         """
         now_s = self._clock()
-        if now_s - self._looked_s > self._limits.nap_s:
+        if now_s - self._polled_s > self._limits.nap_s:
             self._heard_s = now_s
-        self._looked_s = now_s
+        self._polled_s = now_s
         silent_s = now_s - self._heard_s
         if silent_s > self._limits.silence_s:
-            return f"no sign of life for {silent_s:.1f} s"
+            return f"no heartbeat for {silent_s:.1f} s"
         if self._step_age_s > self._limits.step_timeout_s:
             return (
-                f"a step has taken {self._step_age_s:.1f} s "
+                f"a step has run for {self._step_age_s:.1f} s "
                 f"(--step-timeout {self._limits.step_timeout_s:g})"
             )
         return None

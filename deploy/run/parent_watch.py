@@ -1,8 +1,8 @@
-"""Whether whoever started this process still lives.
+"""Whether the process that started this one still runs.
 
-macOS has no signal for a parent's death, so it is polled. Two cases are not plain: launchd is
-process 1 and never goes, and honcho starts every command from a helper process that ignores
-signals and outlives honcho itself, so the helper's own parent has to be watched as well.
+macOS has no signal for the end of a parent, so it is polled. Two special cases: launchd is
+process 1 and never ends; honcho starts every command from a helper process that ignores signals
+and outlives honcho, so the parent of that helper is watched as well.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ from typing import Final
 
 # honcho, environ.py, expand_processes.
 HONCHO_ENV: Final = "HONCHO_PROCESS_NAME"
-# Process id of somebody without whom a process is to end, among those it descends from.
+# Id of the ancestor process with which a process has to end.
 ORIGIN_ENV: Final = "MLXCEL_ORIGIN_PID"
 
 
 class ParentWatch:
-    """Remembers who started this process.
+    """Remembers the processes that started this one.
 
     Args:
-        environ: tells whether that is honcho, and who else has to live.
+        environ: names honcho, if that is the parent, and the origin process.
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._parent = os.getppid()
         self._starter = find_parent(self._parent) if HONCHO_ENV in environ else None
         origin = environ.get(ORIGIN_ENV)
-        # It may be gone before this process has come so far as to look.
-        self._came_late = origin is not None and int(origin) not in find_ancestors()
+        # It may have ended before this line runs.
+        self._is_orphan = origin is not None and int(origin) not in find_ancestors()
 
     def is_gone(self) -> bool:
-        """Return whether this process has been left alone. Cheap enough for a poll."""
-        if self._came_late or os.getppid() != self._parent:
+        """Return whether a watched process has ended. Cheap enough for a poll."""
+        if self._is_orphan or os.getppid() != self._parent:
             return True
         return self._starter is not None and not _is_child(self._parent, self._starter)
 
 
 def find_parent(pid: int) -> int | None:
-    """Return the parent of any process, or None when it can't be told."""
+    """Return the parent of any process, or None when it is unknown."""
     found = _read_parent(pid)
     if found is not None:
         return found
@@ -54,7 +54,7 @@ def find_parent(pid: int) -> int | None:
 
 
 def find_ancestors() -> list[int]:
-    """Return the process that started this one, the one that started that, and so on."""
+    """Return the parent of this process, its parent, and so on."""
     found = [os.getppid()]
     while found[-1] > 1 and (parent := find_parent(found[-1])) is not None:
         found.append(parent)
@@ -71,7 +71,7 @@ def _read_parent(pid: int) -> int | None:
 
 
 def _is_child(pid: int, parent: int) -> bool:
-    """Return whether `pid` still has that parent; without /proc, whether the parent lives."""
+    """Return whether `pid` still has that parent; without /proc, whether the parent runs."""
     found = _read_parent(pid)
     if found is not None:
         return found == parent

@@ -30,7 +30,7 @@ ADDRESS: Final[Mapping[str, tuple[object, tuple[str, ...]]]] = {
 
 
 def check_port(host: str, port: int) -> None:
-    """Make sure that the gateway can listen there.
+    """Check that the gateway can listen there.
 
     Raises:
         PermanentError: it can't.
@@ -137,7 +137,6 @@ def read_address(path: Path, environ: Mapping[str, str]) -> tuple[str, int]:
 
 
 def main() -> None:
-    """Check the port of a fleet file."""
     parser = argparse.ArgumentParser(prog="deploy.run.preflight", description=__doc__)
     parser.add_argument("--config", type=Path, required=True, help="fleet file")
     options = parser.parse_args()

@@ -1,8 +1,8 @@
 """Keeps one process running: the command behind every line of the Procfile.
 
-Owns its child's life: a process group of its own, restarts, signals, and its end when it hangs.
-What the child does is none of its business beyond the beats that `shared/lifecycle.py` describes.
-Runs on one thread, which sleeps in `select`.
+Owns the child: its process group, restarts, signals, and killing it when it hangs. Knows nothing
+of the child but the heartbeats that `shared/lifecycle.py` describes. Runs on one thread, which
+waits in `select`.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ log = logging.getLogger("supervise")
 
 
 class Supervisor:
-    """Runs a command until it is told to stop, or the command can never succeed.
+    """Runs a command until it is signalled to stop, or the command fails permanently.
 
     Args:
         command: of the child.
         environ: of the child.
         limits: shortened by tests.
-        ancestry: tells when to end; by default, with whoever has started this process.
+        parent_watch: says when to end; by default, when the parent of this process is gone.
     """
 
     def __init__(
@@ -49,12 +49,12 @@ class Supervisor:
         command: Sequence[str],
         environ: Mapping[str, str],
         limits: SupervisionLimits | None = None,
-        ancestry: ParentWatch | None = None,
+        parent_watch: ParentWatch | None = None,
     ) -> None:
         self._command = list(command)
         self._environ = dict(environ)
         self._limits = limits or SupervisionLimits()
-        self._ancestry = ancestry or ParentWatch(environ)
+        self._parent_watch = parent_watch or ParentWatch(environ)
         self._signals = 0
         self._wakeup, self._waker = socket.socketpair()
         for end in (self._wakeup, self._waker):
@@ -62,7 +62,7 @@ class Supervisor:
 
     def run(self) -> int:
         """Keep the child running; return the exit code of this process."""
-        self._listen()
+        self._install_handlers()
         back_off = BackOff(self._limits)
         restarts = 0
         while True:
@@ -71,7 +71,7 @@ class Supervisor:
             if reason is None:
                 return 0
             if reason == EXIT_PERMANENT:
-                log.error("the process can't start as it is set up; not trying again")
+                log.error("the process can't start with these settings; not restarting it")
                 return EXIT_PERMANENT
             restarts += 1
             pause_s = back_off.after(time.monotonic() - began_s)
@@ -79,26 +79,26 @@ class Supervisor:
             if self._sleep(pause_s):
                 return 0
 
-    def _listen(self) -> None:
-        """Turn SIGTERM and SIGINT into a count, and every signal into the end of a sleep."""
+    def _install_handlers(self) -> None:
+        """Count SIGTERM and SIGINT; every signal ends a wait."""
         signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._count)
-        # A handler has to be there for the wake-up to be written.
+        # The wake-up is written only for signals with a handler.
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
     def _count(self, *_: object) -> None:
         self._signals += 1
 
     def _is_ending(self) -> bool:
-        return self._signals > 0 or self._ancestry.is_gone()
+        return self._signals > 0 or self._parent_watch.is_gone()
 
     def _run_once(self) -> int | str | None:
-        """Run one child to its end.
+        """Run one child until it exits.
 
         Returns:
-            Its exit code (negative: the signal), the complaint it was killed for, or None when
-            this process is to end as well.
+            Its exit code (negative: the signal), the reason why it was killed, or None when
+            this process has to end as well.
         """
         ours, theirs = socket.socketpair()
         try:
@@ -121,31 +121,31 @@ class Supervisor:
         )
 
     def _attend(self, child: subprocess.Popen[bytes], link: socket.socket) -> int | str | None:
-        """Listen to a child until it is gone, and see that it is."""
-        pulse = ChildHealth(self._limits)
-        complaint = None
+        """Read a child's heartbeats until it exits, or kill it; return as `_run_once` does."""
+        child_health = ChildHealth(self._limits)
+        failure = None
         open_links = [link]
         while child.poll() is None:
             if self._is_ending():
                 self._stop(child)
                 break
-            complaint = pulse.complaint()
-            if complaint is not None:
+            failure = child_health.find_failure()
+            if failure is not None:
                 break
             if self._wait(open_links):
                 data = link.recv(4096)
-                pulse.feed(data)
+                child_health.feed(data)
                 if not data:
                     open_links.clear()
-        # Also what the child has started, and left behind.
+        # Also processes that the child started and left behind.
         _signal_group(child, signal.SIGKILL)
         code = child.wait()
         if self._is_ending():
             return None
-        return complaint or code
+        return failure or code
 
     def _stop(self, child: subprocess.Popen[bytes]) -> None:
-        """Give the child's group its time to end; a second signal cuts it short."""
+        """Send SIGTERM and wait up to `stop_grace_s`; a second signal ends the wait."""
         seen = self._signals
         _signal_group(child, signal.SIGTERM)
         deadline_s = time.monotonic() + self._limits.stop_grace_s
@@ -155,7 +155,7 @@ class Supervisor:
             self._wait([], deadline_s - time.monotonic())
 
     def _sleep(self, pause_s: float) -> bool:
-        """Pause; return whether this process is to end."""
+        """Pause; return whether this process has to end."""
         deadline_s = time.monotonic() + pause_s
         while not self._is_ending():
             left_s = deadline_s - time.monotonic()
@@ -165,7 +165,7 @@ class Supervisor:
         return True
 
     def _wait(self, links: Sequence[socket.socket], longest_s: float = 60.0) -> bool:
-        """Sleep until a signal, a beat on `links` or a poll is due; return whether one beat."""
+        """Wait for a signal, data on `links` or the next poll; return whether there is data."""
         pause_s = max(0.0, min(longest_s, self._limits.poll_s))
         ready, _, _ = select.select([self._wakeup, *links], [], [], pause_s)
         if self._wakeup in ready:
@@ -176,7 +176,7 @@ class Supervisor:
 
 
 def _signal_group(child: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    """Signal the child's process group; it may be gone already.
+    """Signal the child's process group, which may be gone.
 
     Source: killpg(2): Darwin answers EPERM for a group that holds only zombies.
     """
@@ -185,7 +185,7 @@ def _signal_group(child: subprocess.Popen[bytes], number: signal.Signals) -> Non
 
 
 def _explain(reason: int | str) -> str:
-    """Return the words for how a child ended."""
+    """Return how a child ended, for the log."""
     if isinstance(reason, str):
         return f"killed: {reason}"
     if reason < 0:
@@ -194,7 +194,6 @@ def _explain(reason: int | str) -> str:
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """Return the parsed command line: options, `--`, and the command."""
     parser = argparse.ArgumentParser(prog="deploy.run.supervise", description=__doc__)
     parser.add_argument("--name", required=True, help="of the process, for the log")
     parser.add_argument("--config", type=Path, required=True, help="fleet file")
@@ -204,9 +203,8 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> None:
-    """Supervise the command in the arguments."""
-    # Before anything that takes time: whoever started this may be gone by its end.
-    ancestry = ParentWatch(os.environ)
+    # First, since the parent may end while the rest runs.
+    parent_watch = ParentWatch(os.environ)
     options = parse()
     logs.set_up(options.name, "info")
     try:
@@ -215,10 +213,10 @@ def main() -> None:
     except ConfigError as failure:
         print(f"error: {failure}", file=sys.stderr)
         sys.exit(EXIT_PERMANENT)
-    install_models(fleet, options.name, ancestry)
+    install_models(fleet, options.name, parent_watch)
     environ = openblas.preload(os.environ, openblas.find())
     limits = SupervisionLimits(step_timeout_s=settings.step_timeout_s)
-    sys.exit(Supervisor(options.command, environ, limits, ancestry).run())
+    sys.exit(Supervisor(options.command, environ, limits, parent_watch).run())
 
 
 if __name__ == "__main__":

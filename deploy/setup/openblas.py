@@ -1,8 +1,8 @@
 """Debian's OpenBLAS, preloaded into processes that compute.
 
-The CPU wheel of MLX for Linux links a reference BLAS that reaches about 1.6 GFLOP/s; with the
-threaded OpenBLAS of Debian in front of it, fp32 matrix products run some sixty times faster
-and give the same results. macOS has Metal and Accelerate and needs none of this.
+The CPU wheel of MLX for Linux links a reference BLAS that reaches about 1.6 GFLOP/s; with
+Debian's threaded OpenBLAS preloaded, fp32 matrix products run about sixty times faster with the
+same results. macOS has Metal and Accelerate and does not need it.
 
 Run as `python -m deploy.setup.openblas COMMAND …` to start any command that way.
 """
@@ -16,22 +16,22 @@ from pathlib import Path
 from typing import Final
 
 DEBIAN_PACKAGE: Final = "libopenblas0-pthread"
-# Its idle threads spin for 2^n processor cycles before they sleep, 2^26 by default: at a step every
-# few milliseconds they never sleep, and take the cores from everybody else.
+# Its idle threads spin for 2^n processor cycles before they sleep, 2^26 by default: with a step
+# every few milliseconds they never sleep and use the cores that other processes need.
 _SPIN: Final = {"OPENBLAS_THREAD_TIMEOUT": "4"}
 # Debian installs it below the folder of the machine's own architecture triplet.
 _PATTERN: Final = "*/openblas-pthread/libopenblas.so.0"
 
 
 def find(root: Path = Path("/usr/lib")) -> Path | None:
-    """Return the library, or None where there is none or none is needed."""
+    """Return the library, or None where it is missing or not needed."""
     if sys.platform != "linux":
         return None
     return next(iter(sorted(root.glob(_PATTERN))), None)
 
 
 def preload(environ: Mapping[str, str], library: Path | None) -> dict[str, str]:
-    """Return an environment that loads `library` first, before what it already preloads."""
+    """Return the environment with `library` first in what it preloads."""
     changed = _SPIN | dict(environ) if library is not None else dict(environ)
     if library is not None and str(library) not in changed.get("LD_PRELOAD", ""):
         changed["LD_PRELOAD"] = f"{library} {changed.get('LD_PRELOAD', '')}".strip()
@@ -39,7 +39,6 @@ def preload(environ: Mapping[str, str], library: Path | None) -> dict[str, str]:
 
 
 def main() -> None:
-    """Become the command in the arguments, with OpenBLAS in front."""
     os.execvpe(sys.argv[1], sys.argv[1:], preload(os.environ, find()))  # noqa: S606 - the purpose
 
 

@@ -93,7 +93,7 @@ def start_neighbours(client):
     ("word", "logged"),
     [
         ("raise", "ended with exit code 70"),
-        ("hang", "a step has taken 3."),
+        ("hang", "a step has run for 3."),
     ],
 )
 async def test_a_step_that_fails_once_pauses_every_stream(server, client, expected, word, logged):

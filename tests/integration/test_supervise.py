@@ -160,14 +160,14 @@ def test_a_child_that_sends_no_beats_is_killed_and_restarted(stage):
     stage.start("silent", silence_s=0.5)
     first, *_ = stage.wait_for_pids(2)
     assert not is_alive(first)
-    assert stage.lines("killed: no sign of life for 0.")
+    assert stage.lines("killed: no heartbeat for 0.")
 
 
 def test_a_child_whose_step_hangs_is_killed_and_restarted(stage):
     stage.start("hung", step_timeout_s=60)
     first, *_ = stage.wait_for_pids(2)
     assert not is_alive(first)
-    assert stage.lines("killed: a step has taken 90.0 s (--step-timeout 60)")
+    assert stage.lines("killed: a step has run for 90.0 s (--step-timeout 60)")
 
 
 def test_the_step_timeout_does_not_apply_while_loading(stage):

@@ -1,4 +1,4 @@
-"""What is known to fail is said in one line before anything starts."""
+"""A start that can't succeed is one error line before anything starts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_port_of_this_server_is_refused_and_says_so(taken, tmp_path, monkeypat
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     lock = rundir.Lock(rundir.open_run_directory(taken) / "w0.lock")
     assert lock.acquire(0)
-    with pytest.raises(PermanentError, match=f"mlxcel-server already runs on port {taken}"):
+    with pytest.raises(PermanentError, match=f"mlxcel-server is already running on port {taken}"):
         preflight.check_port("127.0.0.1", taken)
     lock.release()
     with pytest.raises(PermanentError, match="another program"):
@@ -58,7 +58,7 @@ def test_a_number_that_is_no_port_is_refused(port):
         preflight.check_port("127.0.0.1", port)
 
 
-def test_a_socket_that_nobody_listens_on_passes(tmp_path):
+def test_an_unused_socket_path_passes(tmp_path):
     path = tmp_path / "s.sock"
     preflight.check_port(str(path), 8080)
     with socket.socket(socket.AF_UNIX) as listener:
@@ -66,7 +66,7 @@ def test_a_socket_that_nobody_listens_on_passes(tmp_path):
         listener.listen()
         with pytest.raises(PermanentError, match="another process listens"):
             preflight.check_port(str(path), 8080)
-    # What is left behind is replaced.
+    # A stale socket is replaced.
     preflight.check_port(str(path), 8080)
     assert preflight.find_port(str(path)) > 0
     with pytest.raises(PermanentError, match="the folder does not exist"):
@@ -156,7 +156,7 @@ def test_find_parent_reads_any_process():
     assert parent_watch.find_parent(2**22 + 1) is None
 
 
-def test_openblas_is_put_before_what_is_preloaded_already():
+def test_openblas_is_preloaded_first():
     library = Path("/lib/blas.so")
     assert openblas.preload({}, library)["LD_PRELOAD"] == "/lib/blas.so"
     assert openblas.preload({"LD_PRELOAD": "/x.so"}, library)["LD_PRELOAD"] == "/lib/blas.so /x.so"
@@ -165,7 +165,7 @@ def test_openblas_is_put_before_what_is_preloaded_already():
     assert openblas.preload({"A": "b"}, None) == {"A": "b"}
 
 
-def test_idle_threads_of_openblas_sleep_soon_unless_told_otherwise():
+def test_idle_threads_of_openblas_sleep_soon_by_default():
     library, name = Path("/lib/blas.so"), "OPENBLAS_THREAD_TIMEOUT"
     assert openblas.preload({}, library)[name] == "4"
     assert openblas.preload({name: "20"}, library)[name] == "20"

@@ -1,4 +1,4 @@
-"""The arithmetic of the supervisor, with time handed in."""
+"""The arithmetic of the supervisor, with injected time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def clock():
 
 
 @pytest.fixture
-def pulse(clock):
+def child_health(clock):
     return ChildHealth(SupervisionLimits(step_timeout_s=120, silence_s=30), clock)
 
 
@@ -31,7 +31,7 @@ def test_pause_doubles_from_a_fifth_of_a_second_to_ten():
     assert pauses == pytest.approx([0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10, 10])
 
 
-def test_pause_starts_over_after_a_minute_of_health():
+def test_pause_is_reset_after_a_minute_of_health():
     back_off = BackOff(SupervisionLimits())
     for _ in range(5):
         back_off.after(59.9)
@@ -39,57 +39,57 @@ def test_pause_starts_over_after_a_minute_of_health():
     assert back_off.after(0.0) == pytest.approx(0.4)
 
 
-def look_for(pulse, clock, seconds):
-    """Ask for a complaint each second; return the last answer."""
-    complaint = None
+def poll(child_health, clock, seconds):
+    """Poll each second; return the last result."""
+    failure = None
     for _ in range(seconds):
         clock.now_s += 1
-        complaint = pulse.complaint()
-    return complaint
+        failure = child_health.find_failure()
+    return failure
 
 
-def test_silence_is_a_complaint_also_before_the_first_beat(pulse, clock):
-    assert look_for(pulse, clock, 30) is None
+def test_silence_is_a_failure_even_before_the_first_heartbeat(child_health, clock):
+    assert poll(child_health, clock, 30) is None
     clock.now_s += 0.1
-    assert pulse.complaint() == "no sign of life for 30.1 s"
+    assert child_health.find_failure() == "no heartbeat for 30.1 s"
 
 
-def test_time_in_which_the_whole_machine_stood_still_is_no_silence(pulse, clock):
-    look_for(pulse, clock, 20)
+def test_suspension_of_the_machine_is_not_silence(child_health, clock):
+    poll(child_health, clock, 20)
     clock.now_s += 3600
-    assert pulse.complaint() is None
-    assert look_for(pulse, clock, 29) is None
-    assert look_for(pulse, clock, 2) == "no sign of life for 31.0 s"
+    assert child_health.find_failure() is None
+    assert poll(child_health, clock, 29) is None
+    assert poll(child_health, clock, 2) == "no heartbeat for 31.0 s"
 
 
-def test_beats_keep_the_complaint_away(pulse, clock):
+def test_heartbeats_prevent_a_failure(child_health, clock):
     for _ in range(100):
         clock.now_s += 20
-        pulse.feed(b"0\n")
-        assert pulse.complaint() is None
+        child_health.feed(b"0\n")
+        assert child_health.find_failure() is None
 
 
-def test_a_step_that_does_not_return_is_a_complaint(pulse):
-    pulse.feed(b"120000\n")
-    assert pulse.complaint() is None
-    pulse.feed(b"120001\n")
-    assert pulse.complaint() == "a step has taken 120.0 s (--step-timeout 120)"
+def test_a_step_that_does_not_return_is_a_failure(child_health):
+    child_health.feed(b"120000\n")
+    assert child_health.find_failure() is None
+    child_health.feed(b"120001\n")
+    assert child_health.find_failure() == "a step has run for 120.0 s (--step-timeout 120)"
 
 
-def test_loading_has_no_step_but_must_beat(pulse, clock):
-    pulse.feed(b"500000\n")
-    pulse.feed(b"loading\n")
-    assert pulse.complaint() is None
-    assert "no sign of life" in look_for(pulse, clock, 31)
+def test_loading_has_no_step_limit_but_needs_heartbeats(child_health, clock):
+    child_health.feed(b"500000\n")
+    child_health.feed(b"loading\n")
+    assert child_health.find_failure() is None
+    assert "no heartbeat" in poll(child_health, clock, 31)
 
 
-def test_beats_may_arrive_in_pieces_and_in_bunches(pulse):
-    pulse.feed(b"1\n2\n9000")
-    assert pulse.complaint() is None
-    pulse.feed(b"00\n")
-    assert "900.0 s" in pulse.complaint()
-    pulse.feed(b"900000\n0\n")
-    assert pulse.complaint() is None
+def test_heartbeats_may_arrive_split_or_together(child_health):
+    child_health.feed(b"1\n2\n9000")
+    assert child_health.find_failure() is None
+    child_health.feed(b"00\n")
+    assert "900.0 s" in child_health.find_failure()
+    child_health.feed(b"900000\n0\n")
+    assert child_health.find_failure() is None
 
 
 def test_command_after_the_dashes_keeps_its_own_flags():
