@@ -1,14 +1,15 @@
-# What the project does from a shell; `make help` lists it. Each target sets up what it needs
-# and takes no time for it when that stands already. Nothing here reads PORT from the
-# environment: honcho sets it for every process it starts.
+# Commands of the project; `make help` lists them. Each target sets up what it needs, which takes
+# no time when it is there already. PORT is not read from the environment, since honcho sets it
+# for every process that it starts.
 
 VENV   := .venv
 BIN    := $(VENV)/bin
 CONFIG := deploy/mlxcel.toml
 PORT   :=
 ARGS   :=
+CHECKED := tests/meta tests/unit tests/golden tests/contract
 
-# The first Python that is new enough; a name may exist and not work (version shims).
+# The first Python that is new enough; a name may exist and not work, as with version shims.
 PYTHON = $(shell for name in python3.13 python3.12 python3.11 python3; do \
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo $$name && break; done)
@@ -18,28 +19,36 @@ export MLXCEL_PORT := $(PORT)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint perf proto docs clean python set-up set-up-dev set-up-perf
+.PHONY: help run test check lint perf proto docs clean python set-up set-up-dev set-up-perf
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
 
-run: python ## set up, install the starter model, serve it (PORT=18080 picks a port)
+run: python ## install what is missing, serve a small chat model (PORT=18080 picks a port)
 	@$(PYTHON) -m deploy.run.preflight --config $(CONFIG)
 	@$(MAKE) --no-print-directory set-up
 	@$(BIN)/python -m deploy.starter_models.install text
 	@$(BIN)/python -m deploy.generate.document
 	@$(BIN)/python -m deploy.run.announce --config $(CONFIG) & exec $(BIN)/honcho start
 
-test: set-up-dev lint ## set up, lint, type-check, run the whole test suite (ARGS="-k name")
+# Coverage is counted in the whole run, and not for a part of it.
+COVERAGE = $(if $(ARGS),,--cov --cov-report=term:skip-covered)
+
+test: set-up-dev lint ## lint, types, all tests, coverage (ARGS="-k name" runs some tests)
 	@$(BIN)/python -m deploy.starter_models.install text embed whisper whisper-tiny kokoro
-	$(BIN)/python -m deploy.setup.openblas $(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m deploy.setup.openblas $(BIN)/python -m pytest $(COVERAGE) $(ARGS)
+
+check: set-up-dev lint ## lint, types, the tests without model servers: for the loop of a change
+	@$(BIN)/python -m deploy.starter_models.install text
+	$(BIN)/python -m deploy.setup.openblas $(BIN)/python -m pytest -q --quick \
+		--numprocesses auto --dist worksteal $(CHECKED) $(ARGS)
 
 lint: set-up-dev ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-perf: set-up-perf ## measure throughput and latency beside other servers
+perf: set-up-perf ## measure throughput and latency, beside other servers
 	@$(BIN)/python -m deploy.starter_models.install text embed whisper whisper-tiny kokoro
 	$(BIN)/python -m deploy.setup.openblas $(BIN)/python -m tests.perf $(ARGS)
 
@@ -50,7 +59,7 @@ docs: set-up-dev ## write the Procfile, the sample fleet file, docs/configuratio
 	$(BIN)/python -m deploy.generate.document
 
 clean: ## remove the environment and caches; models stay
-	rm -rf $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
 
 set-up: python
 	@$(PYTHON) -m deploy.setup.bootstrap

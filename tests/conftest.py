@@ -1,23 +1,45 @@
-"""Fixtures of all tests: the Redis server; tests that need it are deselected without one."""
+"""Fixtures of all tests: the Redis server; `--quick`; tests that need Redis are deselected without."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import pytest
+from hypothesis import settings
 
 from tests.redis_server import PROGRAM, RedisServer, is_installed
 
 _LEFT_OUT = pytest.StashKey[list[str]]()
 
 
+# Examples per property under `--quick`.
+_FEW: Final = 15
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--quick", action="store_true", help=f"try {_FEW} examples of each property at most"
+    )
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect tests whose program is not installed."""
+    """Deselect tests whose program is not installed; shorten properties under `--quick`."""
+    if config.getoption("--quick"):
+        for item in items:
+            _try_few_examples(item)
     lacks = [] if is_installed() else [i for i in items if i.get_closest_marker("redis")]
     config.stash[_LEFT_OUT] = [item.nodeid for item in lacks]
     if lacks:
         config.hook.pytest_deselected(items=lacks)
         items[:] = [item for item in items if item not in lacks]
+
+
+def _try_few_examples(item: pytest.Item) -> None:
+    test = getattr(item, "obj", None)
+    found = getattr(test, "_hypothesis_internal_use_settings", None)
+    if found is not None and found.max_examples > _FEW:
+        test._hypothesis_internal_use_settings = settings(found, max_examples=_FEW)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
