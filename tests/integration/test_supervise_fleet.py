@@ -49,7 +49,7 @@ def test_a_second_start_on_a_port_fails_and_does_not_affect_the_first(lasting, m
     assert second.process.wait(20) == EXIT_PERMANENT
     assert second.log.read_text() == (
         f"error: mlxcel-server already runs on port {lasting.port}; "
-        "stop it, or choose another port\n"
+        "stop it or choose another port\n"
     )
     assert lasting.ask("/health")[0] == 200
 

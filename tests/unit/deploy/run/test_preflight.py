@@ -45,7 +45,7 @@ def test_a_port_of_this_server_is_refused_and_says_so(taken, tmp_path, monkeypat
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     lock = rundir.Lock(rundir.open_run_directory(taken) / "w0.lock")
     assert lock.acquire(0)
-    with pytest.raises(PermanentError, match=f"mlxcel-server is already running on port {taken}"):
+    with pytest.raises(PermanentError, match=f"mlxcel-server already runs on port {taken}"):
         preflight.check_port("127.0.0.1", taken)
     lock.release()
     with pytest.raises(PermanentError, match="another program"):
