@@ -1,4 +1,4 @@
-"""Fixtures of all tests: the Redis server; `--quick`; tests that need Redis are deselected without."""
+"""Fixtures of all tests: Redis, without which tests that need it are deselected; `--quick`."""
 
 from __future__ import annotations
 
