@@ -53,6 +53,23 @@ ROOMS = {
         "answer": {"model", "toolcalls", "vocabulary"},
         "prompt": {"answer.reasoning"},
     },
+    "workers.text.toolcalls": {
+        "reader": set(),
+        "formats": {
+            "block",
+            "call_object",
+            "conversion",
+            "format",
+            "json_block",
+            "json_call",
+            "notation",
+            "pair_block",
+            "quoted_block",
+            "reader",
+            "schema",
+            "stream",
+        },
+    },
 }
 # Models, tokenizers and templates are the workers' business.
 NOT_IN_THE_GATEWAY = {"mlx", "mlx_lm", "transformers", "tokenizers", "jinja2", "numpy"}

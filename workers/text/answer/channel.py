@@ -1,9 +1,9 @@
-"""Thoughts and answer of models that write to channels, as GPT-OSS does in the Harmony format.
+"""Splits answers in channels, as GPT-OSS writes them in the Harmony format.
 
-Owns the split: the analysis channel is thinking; messages to the user on any other channel are
-the answer, without their headers and ends; messages to functions stay as they stand, for the
-parser of tool calls. A header that the text's end cuts off is dropped. What it gives depends on
-the whole text alone, not on where it was cut. Pure.
+The analysis channel is reasoning; messages to the user on any other channel are the answer,
+without their headers and ends; messages to functions are passed on unchanged, for the parser of
+tool calls. A header cut off by the end of the text is dropped. The result depends only on the
+whole text, not on where it was cut. Pure.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from workers.text.toolcalls.formats.harmony import (
 from workers.text.toolcalls.reader.json_scanner import read_value
 from workers.text.toolcalls.reader.source import Reading, Source, partial_length
 
-# What the prompt ends in.
+# The end of the prompt.
 _PROMPT = f"{START}assistant"
-# Thoughts are ended by the beginning of the answer: another message could hold thoughts again.
+# The answer's header ends the reasoning: another message could be reasoning again.
 TAGS = Tags(f"{CHANNEL}{ANALYSIS}{MESSAGE}", f"{ENDS[0]}{_PROMPT}{CHANNEL}final{MESSAGE}")
 
 
@@ -32,23 +32,21 @@ class ChannelSplitter:
     """Splits by channels; a `workers.text.answer.reasoning.Splitter`.
 
     Attributes:
-        thinking: whether what comes next is no part of the answer: thoughts, or a header. So it
-            is at the beginning.
-        answering: whether the answer has begun. Thoughts may follow all the same.
-        held: the beginning of the closing text of `TAGS` that has been read.
+        in_reasoning: whether the next text belongs to reasoning or to a header; true at the start.
+        answer_begun: whether the answer has begun. Reasoning may still follow.
+        held: the part of the closing text of `TAGS` that has been read.
     """
 
     def __init__(self) -> None:
         self.in_reasoning = True
         self.answer_begun = False
-        # The prompt's end reads like the continuation of earlier thoughts.
+        # As if the prompt's end continued earlier reasoning.
         self._tail = self.held = f"{ENDS[0]}{_PROMPT}"
         self._source = Source()
         self._parts: list[Part] = []
         self._reading = self._read()
 
     def feed(self, text: str) -> list[Part]:
-        """Part of `Splitter`."""
         self._source.add(text)
         next(self._reading, None)
         self._tail = (self._tail + text)[-len(TAGS.closing) :]
@@ -57,7 +55,6 @@ class ChannelSplitter:
         return self._take()
 
     def finish(self) -> list[Part]:
-        """Part of `Splitter`."""
         self._source.end()
         next(self._reading, None)
         return self._take()
@@ -90,7 +87,7 @@ class ChannelSplitter:
         self.answer_begun = self.answer_begun or begins
 
     def _read_message(self, opening: str) -> Reading[str]:
-        """Read what follows an opening; return that of the next message if it was read."""
+        """Read what follows an opening; return the next message's opening if it was read."""
         self._enter_answer(begins=False)
         parts = [opening]
         if (yield from self._source.find((MESSAGE, *ENDS), parts.append)) != MESSAGE:
@@ -106,7 +103,7 @@ class ChannelSplitter:
         return "" if found in ENDS else found
 
     def _read_call(self, header: str) -> Reading[str]:
-        """Read a message to a function, which stays as it stands."""
+        """Read a message to a function and pass it on unchanged."""
         self._enter_answer(begins=True)
         self._add_answer(header)
         if (yield from self._source.peek()) == "{":

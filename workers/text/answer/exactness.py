@@ -1,8 +1,9 @@
-r"""What the grammar engine would not follow to the letter in a JSON schema: mended, or refused.
+r"""Rewrites JSON schemas that the grammar engine would not enforce exactly, or refuses them.
 
-Owns the places where llguidance 1.9 lets through what a schema forbids. Such a schema is written
-anew, so that the fault has no effect, or refused by the keyword at fault where it can't be. What
-the engine refuses by itself is no business of this file. Pure; runs where grammars are compiled.
+Owns the cases in which llguidance 1.9 accepts values that a schema forbids. Such a schema is
+rewritten so that the fault has no effect or, where that is impossible, refused with the keyword at
+fault. Schemas that the engine refuses itself are left to it. Pure; runs where grammars are
+compiled.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from typing import Any, TypeAlias
 
 from workers.text.toolcalls.schema import resolve
 
-# Says whether the engine takes a schema.
+# Returns whether the engine accepts a schema.
 Compiles: TypeAlias = Callable[[dict[str, Any]], bool]
 
-# White space inside JSON is one optional space after a comma or a colon. With none fixed, a weak
-# model can write line breaks for ever, and every answer would still be valid so far.
-# Without \u, which would let a declared key, spelt `"\u0061"`, pass for an undeclared one.
+# White space inside JSON is one optional space after a comma or a colon. If it were free, a weak
+# model could write line breaks without end and still be valid.
+# No \u escapes: a declared key spelt `"\u0061"` would count as an undeclared one.
 JSON_STYLE: dict[str, Any] = {
     "whitespace_flexible": False,
     "item_separator": ", ?",
@@ -34,10 +35,10 @@ _BOUNDS = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
 # Integers up to here are exact where the engine computes.
 _MAX_BOUND = 2**53
 _MAX_REFERENCES = 64
-# Of outlines: the engine compares each with each.
+# Of all outlines: the engine compares each with each.
 _MAX_OUTLINE_CHARACTERS = 16_384
 
-# Only leap years have a 29th of February, to the engine all have; and no reader knows a year 0.
+# The engine accepts 29 February in every year, and a year 0, which date parsers reject.
 _YEAR = r"(\d{3}[1-9]|\d\d[1-9]\d|\d[1-9]\d\d|[1-9]\d{3})"
 _REAL_DAYS = (
     rf"^({_YEAR}-((0[13-9]|1[0-2])-\d\d|02-([01]\d|2[0-8]))"
@@ -45,17 +46,17 @@ _REAL_DAYS = (
 )
 
 _CLASS = re.compile(r"\\.|\[(?P<not>\^?)(?P<body>(?:\\.|[^\\\]])*)\]", re.DOTALL)
-# What Rust gives a meaning in a class and JavaScript does not.
+# Syntax with a meaning in Rust's character classes but not in JavaScript's.
 _FOREIGN = re.compile(r"\[|&&|--|~~")
 _FROM_NULL = re.compile(r"(?P<null>\\x00|\\u0000|\\0(?!\d)|\0)-|\\.", re.DOTALL)
 
 
 class InexactError(ValueError):
-    """A schema that can't be enforced to the letter.
+    """A schema that can't be enforced exactly.
 
     Attributes:
-        keyword: the one at fault.
-        path: where it stands.
+        keyword: the keyword at fault.
+        path: its JSON path.
     """
 
     def __init__(self, keyword: str, path: str) -> None:
@@ -65,28 +66,28 @@ class InexactError(ValueError):
 
 
 def make_exact(schema: Any, path: str, compiles: Compiles) -> Any:
-    """Return a schema for the same values that the engine follows.
+    """Return a schema for the same values that the engine enforces exactly.
 
-    Left out are numbers nearer to an exclusive bound than doubles are.
+    Numbers closer to an exclusive bound than the next double are excluded.
 
     Args:
-        path: where the schema stands, for errors.
+        path: JSON path of the schema, for errors.
 
     Raises:
-        InexactError: there is none.
+        InexactError: there is no such schema.
     """
-    return _Writer(schema, compiles).write(schema, path)
+    return _SchemaWriter(schema, compiles).write(schema, path)
 
 
-class _Writer:
-    """Writes one document anew."""
+class _SchemaWriter:
+    """Rewrites one document; `root` is the one its references point into."""
 
     def __init__(self, root: Any, compiles: Compiles) -> None:
         self._root = root
         self._compiles = compiles
         parts = list(_parts(root))
         self._has_fractions = any(bound % 1 for part in parts for bound in _bounds(part).values())
-        # References are relative to it.
+        # References are relative to the nearest $id.
         self._has_ids = any("$id" in part for part in parts[1:])
 
     def write(self, schema: Any, path: str) -> Any:
@@ -118,9 +119,9 @@ class _Writer:
         return {_exact_pattern(name, path): part for name, part in parts.items()}
 
     def _is_disjoint(self, branches: Any) -> bool:
-        """Return whether no value fits two schemas, of which some are references.
+        """Return whether no value matches two schemas, some of which are references.
 
-        The engine finds that out by itself, but not through references.
+        The engine detects that itself, except through references.
         """
         if not isinstance(branches, list) or not any(map(_is_reference, branches)):
             return False
@@ -130,7 +131,7 @@ class _Writer:
         return self._compiles({"oneOf": outlines})
 
     def _outline(self, schema: Any) -> dict[str, Any] | None:
-        """Return a wider schema without references; None if they lead nowhere."""
+        """Return a wider schema without references; None if one can't be resolved."""
         for _ in range(_MAX_REFERENCES):
             if not _is_reference(schema) or self._has_ids:
                 break
@@ -146,7 +147,7 @@ class _Writer:
 
 
 def _parts(value: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield a value and those in it that may be schemas."""
+    """Yield a value and every object in it, each of which may be a schema."""
     if isinstance(value, dict):
         yield value
     if isinstance(value, dict | list):
@@ -163,19 +164,19 @@ def _keep(schema: Any, keywords: Sequence[str]) -> dict[str, Any]:
 
 
 def _bounds(schema: Mapping[str, Any]) -> dict[str, int | float]:
-    """Return the limits that a schema sets to numbers."""
+    """Return the limits that a schema sets for numbers."""
     found = _keep(schema, _BOUNDS)
     return {key: bound for key, bound in found.items() if type(bound) in (int, float)}
 
 
 def _check(schema: Mapping[str, Any], path: str) -> None:
-    """Refuse what the engine counts or computes wrongly."""
+    """Raise InexactError for limits that the engine counts or computes wrongly."""
     for key, bound in _bounds(schema).items():
         if abs(bound) > _MAX_BOUND:
             raise InexactError(key, f"{path}.{key}")
     least, required = schema.get("minProperties"), schema.get("required")
     named = {str(name) for name in required} if isinstance(required, list) else ()
-    # The same undeclared member may come twice, and is counted twice.
+    # An undeclared member may be repeated, and the engine counts it twice.
     if isinstance(least, int | float) and least > len(named) + 1:
         raise InexactError("minProperties", f"{path}.minProperties")
 
@@ -183,7 +184,7 @@ def _check(schema: Mapping[str, Any], path: str) -> None:
 def _narrow(schema: dict[str, Any]) -> None:
     """Move whole exclusive bounds to the next double.
 
-    Up to a fraction above it, as from 0 to 0.5, the engine lets the bound itself through.
+    Combined with a fractional bound, as in 0 to 0.5, the engine accepts the bound itself.
     """
     for key, sign in (("exclusiveMinimum", 1), ("exclusiveMaximum", -1)):
         bound = _bounds(schema).get(key)
@@ -192,10 +193,10 @@ def _narrow(schema: dict[str, Any]) -> None:
 
 
 def _exact_pattern(pattern: str, path: str) -> str:
-    """Return a pattern that the engine follows.
+    """Return a pattern that the engine enforces exactly.
 
-    Where a class holds all control characters, the engine takes quotes and backslashes for
-    members too. So two of them are left out that can't be written in its strings anyway.
+    If a class holds all control characters, the engine also accepts quotes and backslashes. So
+    two of them are left out, which its strings can't hold anyway.
     """
 
     def write(match: re.Match[str]) -> str:

@@ -1,6 +1,6 @@
 """The grammar of an answer that must be a tool call.
 
-Written in llguidance's dialect of Lark, with a JSON schema for the object in the middle.
+Written in llguidance's dialect of Lark, with a JSON schema for the call object. Pure.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from workers.text.answer.exactness import JSON_STYLE, make_exact
 from workers.text.answer.grammar import compiles
 from workers.text.toolcalls.format import Tools, Wrapper
 
-# A model that can't stop calling would otherwise go on to its token limit.
+# Without a limit, a model that repeats calls would go on to its token limit.
 _MAX_CALLS = 8
 
 
@@ -30,12 +30,12 @@ def force(
     """Return the grammar of one call of `named`, or of one to eight calls of any function.
 
     Args:
-        lone: one call also where none is named.
-        control_names: ids of control tokens by their text; delimiters that are control tokens
-            stand in the grammar as those.
+        lone: allow only one call even if none is named.
+        control_names: ids of control tokens by text; delimiters that are control tokens are
+            written as such in the grammar.
 
     Raises:
-        InexactError: a function's parameters can't be enforced to the letter.
+        InexactError: a function's parameters can't be enforced exactly.
     """
     names = [named] if named is not None else list(tools)
     schema: dict[str, Any] = {"anyOf": [_object(name, tools, wrapper) for name in names]}
@@ -53,7 +53,7 @@ def force(
 
 
 def _object(name: str, tools: Tools, wrapper: Wrapper) -> dict[str, Any]:
-    # Under an address of their own: their references begin at their own root.
+    # With a separate $id, since their references start at their own root.
     address = {"$id": f"tool:{quote(name)}"}
     parameters = {"type": "object"} | address | make_exact(tools.get(name, {}), name, compiles)
     return {
@@ -65,7 +65,7 @@ def _object(name: str, tools: Tools, wrapper: Wrapper) -> dict[str, Any]:
 
 
 def _spell(text: str, control_names: Mapping[str, int]) -> str:
-    """Return a fixed text in Lark, control tokens in it as tokens."""
+    """Return a fixed text in Lark, with control tokens written as tokens."""
     for name, token in control_names.items():
         before, found, after = text.partition(name)
         if found:

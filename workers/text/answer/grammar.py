@@ -23,14 +23,14 @@ from workers.text.answer.exactness import JSON_STYLE, InexactError, make_exact
 
 # Sources: the reference's limits on a grammar (100,000 symbols, 50,000 lexer states); the fuel
 # limits are llguidance's own defaults, about 20 ms of work.
-_LIMITS = {"max_grammar_size": 100_000, "max_lexer_states": 50_000, "verbose_errors": False}
+_LIMITS = LLParserLimits(max_grammar_size=100_000, max_lexer_states=50_000, verbose_errors=False)
 _MAX_COMPILED = 64
-# The converter of llama.cpp's grammars looks at all rules as often as there are rules, if they are
-# in a bad order. So many times so many bytes take it about two seconds.
+# The converter of llama.cpp's grammars may scan all rules once per rule, depending on their order.
+# This many rules times bytes take it about two seconds.
 _MAX_GBNF_EFFORT = 5_000_000
 # Set last, so that a schema's own "x-guidance" can't turn an unknown keyword into an ignored one.
 _JSON_STRICT = {"lenient": False, "coerce_one_of": False}
-# Schemas that are no objects, which llguidance does not take options for.
+# Schemas that are not objects: llguidance accepts no options for them.
 _PLAIN = {"true": "{}", "false": '{"enum": []}'}
 
 
@@ -68,28 +68,24 @@ class GrammarCompiler:
         Raises:
             ServiceError: it can't be expressed or is too complex; names the keyword at fault.
         """
-        kind = str(source.WhichOneof("source"))
+        kind = source.WhichOneof("source") or ""
         key = kind, str(getattr(source, kind))
         matcher = self._compiled.get(key)
         if matcher is None:
-            matcher = self._compiled[key] = self._compile(source)
+            matcher = self._compiled[key] = self._compile(source, *key)
             if len(self._compiled) > _MAX_COMPILED:
                 self._compiled.popitem(last=False)
         self._compiled.move_to_end(key)
         return matcher.deep_copy()
 
-    def _compile(self, source: pb.Grammar) -> LLMatcher:
-        kind = source.WhichOneof("source")
-        text = getattr(source, kind)
+    def _compile(self, source: pb.Grammar, kind: str, text: str) -> LLMatcher:
         if kind == "json_schema":
             grammar = _read_schema(source)
         elif kind == "regex":
             grammar = LLMatcher.grammar_from_regex(text)
         else:
             grammar = _read_lark(kind, text)
-        matcher = LLMatcher(
-            self._ll_tokenizer, grammar, log_level=0, limits=LLParserLimits(**_LIMITS)
-        )
+        matcher = LLMatcher(self._ll_tokenizer, grammar, log_level=0, limits=_LIMITS)
         # Some limits show only when the first mask is computed.
         if not matcher.is_error():
             matcher.compute_bitmask()
@@ -106,19 +102,19 @@ def _read_schema(source: pb.Grammar) -> str:
         return LLMatcher.grammar_from_json_schema(_PLAIN.get(text, text), overrides=options)
     except InexactError as fault:
         raise _keyword_refusal(fault.keyword, fault.path, source) from fault
-    # Numbers past a double's range, half a surrogate pair.
+    # Numbers beyond the range of a double, half a surrogate pair.
     except ValueError as failure:
         raise _schema_refusal("the schema can't be compiled", source.path, source) from failure
 
 
 def compiles(schema: dict[str, Any]) -> bool:
-    """Return whether the engine takes a schema."""
+    """Return whether the engine accepts a schema."""
     try:
         text = json.dumps({**schema, "x-guidance": _JSON_STRICT})
         grammar = LLMatcher.grammar_from_json_schema(text)
     except ValueError:
         return False
-    return not LLMatcher.validate_grammar(grammar, limits=LLParserLimits(**_LIMITS))
+    return not LLMatcher.validate_grammar(grammar, limits=_LIMITS)
 
 
 def _read_lark(kind: str, text: str) -> str:
@@ -126,7 +122,7 @@ def _read_lark(kind: str, text: str) -> str:
         raise ServiceError("invalid_request", "The grammar has too many rules.", "grammar")
     try:
         return str(grammar_from("lark" if kind == "lark" else "gbnf", text))
-    # The converter raises whatever it meets in a malformed grammar.
+    # The converter raises arbitrary exceptions on a malformed grammar.
     except Exception as failure:
         raise ServiceError(
             "invalid_request", "The grammar can't be parsed.", "grammar"
@@ -134,7 +130,7 @@ def _read_lark(kind: str, text: str) -> str:
 
 
 def _refusal(reason: str, source: pb.Grammar) -> ServiceError:
-    """Return the error for what the engine says about a grammar; never the grammar itself."""
+    """Return the error for the engine's reason; it never quotes the grammar."""
     if not source.HasField("json_schema"):
         return ServiceError("invalid_request", "The grammar can't be compiled.", "grammar")
     keyword = _find_keyword(reason)
@@ -145,8 +141,8 @@ def _refusal(reason: str, source: pb.Grammar) -> ServiceError:
     if keyword == "minProperties" and not list(_occurrences(schema, keyword, "")):
         keyword = "maxProperties"
     occurrences = list(_occurrences(schema, keyword, source.path))
-    guilty = (path for path, value in occurrences if not compiles({keyword: value}))
-    path = next(guilty, occurrences[0][0] if occurrences else source.path)
+    refused = (path for path, value in occurrences if not compiles({keyword: value}))
+    path = next(refused, occurrences[0][0] if occurrences else source.path)
     return _keyword_refusal(keyword, path, source)
 
 
@@ -159,7 +155,7 @@ def _schema_refusal(sentence: str, path: str, source: pb.Grammar) -> ServiceErro
     return ServiceError("invalid_request", message, path)
 
 
-# What llguidance says, and the keyword it means.
+# Error texts of llguidance, and the keyword each refers to; None: the pattern's group.
 _COMPLAINTS = (
     (re.compile(r'Unimplemented keys: \["([A-Za-z$]+)"'), None),
     (re.compile(r"nsatisfiable"), ""),
@@ -185,7 +181,7 @@ def _find_keyword(reason: str) -> str:
 
 
 def _occurrences(schema: Any, keyword: str, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield the JSON paths at which a keyword stands, and its values there."""
+    """Yield the JSON path and the value of each occurrence of a keyword."""
     if isinstance(schema, dict):
         if keyword in schema:
             yield f"{path}.{keyword}", schema[keyword]

@@ -1,7 +1,7 @@
-"""What a sequence must sample next: the end of its thoughts, or what its grammar allows.
+"""Which ids a sequence may sample next: the end of its reasoning, or what its grammar allows.
 
-Owns the budget of thoughts and the place of the grammar behind them. Follows the ids one by one,
-so a replay leads to the same state. Runs on the engine thread.
+Owns the reasoning budget and applies the grammar after the reasoning. Its state is a function of
+the ids followed, so a replay restores it. Runs on the engine thread.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ UNLIMITED = -1
 
 
 class Guide:
-    """Steers one sequence.
+    """Constrains one sequence; a `workers.text.sampling.mask.NextTokenRule`.
 
     Args:
-        splitter: of the same sequence's output; it has seen each id before `follow` does.
-        matcher: at the start of the grammar of the answer, if there is one.
-        budget_tokens: ids allowed inside a block of thoughts, or `UNLIMITED`.
-        closing: ids that end the thoughts, given the part of the closing tag that is there.
-        opening_id: the one token that opens thoughts; the model may choose it instead of
-            beginning the answer. None when there is no such token.
+        splitter: of the same sequence's output; it sees each id before `follow` does.
+        matcher: at the start of the answer's grammar, if there is one.
+        budget_tokens: ids allowed inside a reasoning block, or `UNLIMITED`.
+        closing: returns the ids that end the reasoning, given the part of the closing tag that
+            has been sampled.
+        opening_id: the single token that opens reasoning; the model may choose it instead of
+            beginning the answer. None if there is no such token.
         end_ids: tokens that end a sequence.
     """
 
@@ -49,27 +50,27 @@ class Guide:
         # As of the last id.
         self._was_in_reasoning = False
         self._constrains = False
-        self._look()
+        self._update()
 
     @property
     def forced(self) -> int | None:
-        """The id that must come next, whatever the model says."""
+        """The id that must come next, whatever the logits are."""
         return self._forced[0] if self._forced else None
 
     @property
     def matcher(self) -> LLMatcher | None:
-        """The grammar the next id must follow, if it must."""
+        """The grammar that constrains the next id, if any."""
         return self._matcher if self._constrains else None
 
     @property
     def alternative(self) -> int | None:
-        """An id that may come next although the grammar does not allow it."""
-        answer_begun = self._splitter.answer_begun or self._splitter.in_reasoning
-        return None if answer_begun else self._opening_id
+        """An id that is allowed next besides those of the grammar."""
+        begun = self._splitter.answer_begun or self._splitter.in_reasoning
+        return None if begun else self._opening_id
 
     @property
     def barred(self) -> Sequence[int]:
-        """Ids that may not come next: thoughts can't end a sequence that owes an answer."""
+        """Ids that may not come next: with a grammar, reasoning can't end the sequence."""
         return () if self._matcher is None or self._constrains else self._end_ids
 
     @property
@@ -80,11 +81,11 @@ class Guide:
 
     @property
     def broken(self) -> bool:
-        """Whether an id came that the grammar does not allow."""
+        """Whether an id was sampled that the grammar does not allow."""
         return self._matcher is not None and bool(self._matcher.is_error())
 
     def follow(self, token: int) -> None:
-        """Take in an id that was sampled."""
+        """Update the state with a sampled id."""
         if self._forced and token == self._forced[0]:
             self._forced.popleft()
         elif self._was_in_reasoning and self._splitter.in_reasoning:
@@ -92,10 +93,10 @@ class Guide:
         chose_reasoning = token == self._opening_id and self._splitter.in_reasoning
         if self._constrains and self._matcher is not None and not chose_reasoning:
             self._matcher.consume_token(token)
-        self._look()
+        self._update()
 
-    def _look(self) -> None:
-        """Decide what holds for the next id."""
+    def _update(self) -> None:
+        """Set the constraints of the next id."""
         in_reasoning = self._was_in_reasoning = self._splitter.in_reasoning
         self._constrains = self._matcher is not None and not in_reasoning
         limited = self._budget_tokens != UNLIMITED

@@ -1,9 +1,9 @@
-"""Token ids to events: the text of one sequence, in blocks.
+"""Decodes the token ids of one sequence to events, grouped in blocks.
 
-A pure function of the request and the ids, so that a resumed request replays its ids and goes
-on as if nothing had happened. Text passes four stations: UTF-8 assembly, stop strings (on the raw
-text, thoughts included), thoughts apart from the answer, tool calls apart from content. Runs on
-the engine thread.
+A pure function of the request and the ids, so a resumed request replays its ids and continues
+with the same events. Text passes four stages: UTF-8 assembly, stop strings (on the raw text,
+including reasoning), the split of reasoning and answer, the split of tool calls and content. Runs
+on the engine thread.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from __future__ import annotations
 import codecs
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 from shared.pb import text_pb2 as pb
 from workers.text.answer.reasoning import AnswerPart, NoSplitter, Part, ReasoningPart, Splitter
 from workers.text.answer.stop import StopMatcher
+from workers.text.toolcalls.call_stream import CallStream, StreamPiece
 from workers.text.toolcalls.format import CallArguments, CallEnd, ContentText
 from workers.text.vocabulary import Vocabulary
 
@@ -24,31 +24,18 @@ REASONING = pb.BlockStart.KIND_REASONING
 TOOL_CALL = pb.BlockStart.KIND_TOOL_CALL
 
 
-class Calls(Protocol):
-    """Finds tool calls: `toolcalls.call_stream.CallStream`.
-
-    What it gives are the pieces of `toolcalls.format`, but that a call begins with its id.
-    """
-
-    def feed(self, text: str) -> Sequence[Any]:
-        """Take the next piece of the answer."""
-
-    def finish(self) -> Sequence[Any]:
-        """Return the rest."""
-
-
 @dataclass(frozen=True)
 class Style:
     """How the parts of an answer are shown.
 
     Attributes:
-        visible: control tokens that are part of the text all the same: tags, call delimiters.
+        visible: control tokens that are kept in the text: tags, call delimiters.
         trims_space: drop one space before the first word (chat on SentencePiece models).
-        constrained: a grammar begins with the answer: what the token that closes the thoughts
-            says beyond their end is dropped.
-        raw: thoughts and their tags are part of the answer.
-        doubled: thoughts are shown apart and, with their tags, in the answer as well.
-        with_ids: text comes with the ids that gave it.
+        constrained: a grammar begins with the answer: text beyond the end of the reasoning in the
+            token that closes it is dropped.
+        raw: reasoning and its tags are part of the answer.
+        duplicates_reasoning: reasoning has its own block and is, with its tags, in the answer too.
+        with_ids: text carries the ids it was decoded from.
     """
 
     visible: frozenset[int] = frozenset()
@@ -60,18 +47,16 @@ class Style:
 
 
 class Output:
-    """Assembles the events of one sequence.
+    """Decodes one sequence.
 
     Args:
-        vocabulary: of the model.
         stop_strings: texts that end the sequence.
-        style: how its parts are shown.
-        splitter: tells thoughts from the answer.
-        calls: finds tool calls in the answer; None when none are expected.
+        splitter: splits reasoning from the answer; None where there is no reasoning.
+        calls: finds tool calls in the answer; None where no calls are expected.
 
     Attributes:
         called: whether a tool call was found.
-        reasoning_tokens: ids sampled inside blocks of thoughts.
+        reasoning_tokens: ids sampled inside reasoning blocks.
     """
 
     def __init__(
@@ -80,7 +65,7 @@ class Output:
         stop_strings: Sequence[str],
         style: Style,
         splitter: Splitter | None = None,
-        calls: Calls | None = None,
+        calls: CallStream | None = None,
     ) -> None:
         self._vocabulary = vocabulary
         self._hidden = vocabulary.control_ids - style.visible
@@ -102,7 +87,7 @@ class Output:
         return self._stop.matched
 
     def feed(self, token: int, info: pb.TokenInfo | None = None) -> list[pb.Event]:
-        """Take one sampled id and return the events it gives."""
+        """Return the events that one more sampled id adds."""
         if info is not None:
             self._name(info)
         if self._style.with_ids:
@@ -116,22 +101,22 @@ class Output:
         if self._style.constrained and was_in_reasoning:
             parts = [part for part in parts if isinstance(part, ReasoningPart)]
         events = self._show(parts)
-        return self._give_ids(events if info is None else self._attach(info, events))
+        return self._attach_ids(events if info is None else self._attach(info, events))
 
     def finish(self) -> list[pb.Event]:
-        """Return what was held back, and the end of the open block.
+        """Return the events of the text held back, and the end of the open block.
 
-        Half a character becomes U+FFFD.
+        An incomplete character becomes U+FFFD.
         """
         text = self._stop.feed(self._trim(self._decoder.decode(b"", True)))
         parts = self._split(text + self._stop.flush())
         events = self._show(parts if self._style.raw else [*parts, *self.splitter.finish()])
         if self._calls is not None:
-            events += [event for piece in self._calls.finish() for event in self._place(piece)]
-        return self._give_ids(events) + self._close()
+            events += [event for piece in self._calls.finish() for event in self._show_piece(piece)]
+        return self._attach_ids(events) + self._close()
 
     def _split(self, text: str) -> Sequence[Part]:
-        """Tell thoughts from the answer; raw text is followed, but shown as it is."""
+        """Split reasoning from the answer; raw text is all answer, but the splitter follows it."""
         parts = self.splitter.feed(text) if text else []
         if not text or not (self._style.raw or self._style.duplicates_reasoning):
             return parts
@@ -143,7 +128,7 @@ class Output:
         return [*reasoning, AnswerPart(text)]
 
     def _name(self, info: pb.TokenInfo) -> None:
-        """Fill in the bytes of a token and of its alternatives."""
+        """Set the bytes of a token and of its alternatives."""
         for entry in (info, *info.top):
             entry.text = self._vocabulary.pieces[entry.id]
 
@@ -157,22 +142,20 @@ class Output:
         return text
 
     def _show(self, parts: Sequence[Part]) -> list[pb.Event]:
-        """Return the events of thoughts and answer text."""
         events: list[pb.Event] = []
         for part in parts:
             if isinstance(part, ReasoningPart):
-                events += self._say(REASONING, part.text)
+                events += self._add_text(REASONING, part.text)
             elif self._calls is None:
-                events += self._say(ANSWER, part.text)
+                events += self._add_text(ANSWER, part.text)
             else:
                 for piece in self._calls.feed(part.text):
-                    events += self._place(piece)
+                    events += self._show_piece(piece)
         return events
 
-    def _place(self, piece: Any) -> list[pb.Event]:
-        """Return the events of a piece of content or of a call."""
+    def _show_piece(self, piece: StreamPiece) -> list[pb.Event]:
         if isinstance(piece, ContentText):
-            return self._say(ANSWER, piece.text)
+            return self._add_text(ANSWER, piece.text)
         if isinstance(piece, CallArguments):
             return [_delta(piece.text)]
         if isinstance(piece, CallEnd):
@@ -181,8 +164,8 @@ class Output:
         call = pb.BlockStart(kind=TOOL_CALL, tool_call_id=piece.id, tool_name=piece.name)
         return self._open(call)
 
-    def _say(self, kind: pb.BlockStart.Kind.ValueType, text: str) -> list[pb.Event]:
-        """Return the events that add text to a block of a kind, opened if need be."""
+    def _add_text(self, kind: pb.BlockStart.Kind.ValueType, text: str) -> list[pb.Event]:
+        """Return the events that add text to the block of a kind, opening it if needed."""
         events = []
         if self._block is None or self._block.kind != kind:
             events = self._open(pb.BlockStart(kind=kind))
@@ -200,10 +183,10 @@ class Output:
         return [pb.Event(block_stop=pb.BlockStop())]
 
     def _attach(self, info: pb.TokenInfo, events: list[pb.Event]) -> list[pb.Event]:
-        """Put a token's log-probability where its text is, or in an empty piece of text.
+        """Attach a token's log-probability to its text, or else to an empty delta.
 
-        Clients index token infos by their place in the stream, so a token whose text is held
-        back or is markup still gets one.
+        Clients index token infos by position in the stream, so a token whose text is held back
+        or is markup still needs one.
         """
         for event in events:
             if event.HasField("delta"):
@@ -214,8 +197,8 @@ class Output:
             events += self._open(pb.BlockStart(kind=kind))
         return [*events, pb.Event(delta=pb.Delta(infos=(info,)))]
 
-    def _give_ids(self, events: list[pb.Event]) -> list[pb.Event]:
-        """Put the ids since the last piece of text to the first piece here, if there is one."""
+    def _attach_ids(self, events: list[pb.Event]) -> list[pb.Event]:
+        """Attach the ids since the last delta to the first delta here, if there is one."""
         if self._ids:
             for event in events:
                 if event.HasField("delta"):

@@ -1,7 +1,7 @@
-"""Where thinking ends and the answer begins.
+"""Splits the text of one completion into reasoning and answer.
 
-Owns the tags of each family, and the split of one completion into thoughts and answer. What it
-gives depends on the whole text alone, not on where it was cut. Pure.
+Owns the tags of each model family. The result depends only on the whole text, not on where it was
+cut. Pure.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from workers.text.toolcalls.reader.source import partial_length
 
 @dataclass(frozen=True)
 class Tags:
-    """The texts around a block of thoughts."""
+    """The texts before and after a reasoning block."""
 
     opening: str
     closing: str
@@ -37,15 +37,11 @@ KNOWN_TAGS = (
 
 @dataclass(frozen=True)
 class ReasoningPart:
-    """A piece of thinking."""
-
     text: str
 
 
 @dataclass(frozen=True)
 class AnswerPart:
-    """A piece of everything else."""
-
     text: str
 
 
@@ -53,12 +49,12 @@ Part = ReasoningPart | AnswerPart
 
 
 class Splitter(Protocol):
-    """Tells thoughts from the answer.
+    """Splits reasoning from the answer.
 
     Attributes:
-        thinking: whether the text so far ends inside a block of thoughts.
+        in_reasoning: whether the text so far ends inside a reasoning block.
         held: text that may be the beginning of the closing tag.
-        answering: whether the answer has begun, so that no thoughts will follow.
+        answer_begun: whether the answer has begun, so that no reasoning will follow.
     """
 
     in_reasoning: bool
@@ -66,49 +62,46 @@ class Splitter(Protocol):
     held: str
 
     def feed(self, text: str) -> list[Part]:
-        """Take the next piece of text."""
+        """Return the parts that the next piece of text adds."""
 
     def finish(self) -> list[Part]:
-        """Return what was held back: no more text comes."""
+        """End the text: return the parts held back."""
 
 
 class NoSplitter:
-    """For models that don't think, and for clients that want the raw text."""
+    """Passes all text on as the answer: for models without reasoning."""
 
     in_reasoning = False
     answer_begun = True
     held = ""
 
     def feed(self, text: str) -> list[Part]:
-        """Part of `Splitter`."""
         return [AnswerPart(text)] if text else []
 
     def finish(self) -> list[Part]:
-        """Part of `Splitter`."""
         return []
 
 
 class TagSplitter:
     """Splits at a pair of tags.
 
-    Thoughts come first if at all: an opening tag counts only before anything but white space has
-    been said. White space around tags is theirs and shown nowhere.
+    Reasoning can only come first: an opening tag counts only while the text before it is white
+    space. White space around tags is dropped with them.
 
     Args:
-        thinking: whether the prompt itself has opened the block.
+        in_reasoning: whether the prompt has opened the block.
     """
 
     def __init__(self, tags: Tags, *, in_reasoning: bool) -> None:
         self._tags = tags
         self.in_reasoning = in_reasoning
         self.answer_begun = False
-        # A turn without thoughts keeps its leading white space.
+        # A turn without reasoning keeps its leading white space.
         self._trims = in_reasoning
         self._text = ""
         self.held = ""
 
     def feed(self, text: str) -> list[Part]:
-        """Part of `Splitter`."""
         self._text += text
         parts: list[Part] = []
         if not self.in_reasoning and not self.answer_begun:
@@ -120,7 +113,7 @@ class TagSplitter:
         return parts
 
     def finish(self) -> list[Part]:
-        """Part of `Splitter`. Thoughts whose end never came stay thoughts."""
+        """End the text: return the parts held back. A block without an end stays reasoning."""
         text, self._text, self.held = self._text, "", ""
         if self.in_reasoning:
             text = text.lstrip() if self._trims else text
@@ -128,7 +121,7 @@ class TagSplitter:
         return [AnswerPart(text)] if text else []
 
     def _open(self) -> None:
-        """Decide whether the text begins with thoughts, once that is certain."""
+        """Decide whether the text begins with reasoning, once that is certain."""
         start = self._text.lstrip()
         if start.startswith(self._tags.opening):
             self.in_reasoning, self._trims = True, True
@@ -166,11 +159,11 @@ class TagSplitter:
 
 
 def find_tags(vocabulary_tags: tuple[str, str] | None, template: str) -> Tags | None:
-    """Return the tags a model thinks between, or None when it does not.
+    """Return the tags around a model's reasoning, or None if it has none.
 
     Args:
-        vocabulary_tags: what mlx-lm infers from the tokenizer's vocabulary.
-        template: the chat template in use; it may name tags of several tokens.
+        vocabulary_tags: the tags that mlx-lm infers from the tokenizer's vocabulary.
+        template: the chat template in use; its tags may be several tokens long.
     """
     if vocabulary_tags is not None:
         return Tags(*vocabulary_tags)
@@ -179,17 +172,17 @@ def find_tags(vocabulary_tags: tuple[str, str] | None, template: str) -> Tags | 
 
 
 def opens_reasoning(prompt_tail: str, tags: Tags) -> bool:
-    """Return whether a rendered prompt ends inside an open block of thoughts."""
+    """Return whether a rendered prompt ends with an open reasoning block."""
     opened = prompt_tail.rfind(tags.opening)
     return opened >= 0 and not prompt_tail[opened + len(tags.opening) :].strip()
 
 
 def leaves_reasoning_open(message: str, tags: Tags) -> bool:
-    """Return whether a message that is to be continued ends inside a block of thoughts."""
+    """Return whether a message to be continued ends inside a reasoning block."""
     return message.rfind(tags.opening) > message.rfind(tags.closing)
 
 
 def visible_markers(tags: Tags | None, markers: Sequence[str]) -> frozenset[str]:
-    """Return the delimiter texts that control tokens may spell and must show up in the text."""
+    """Return the delimiters to keep in the text even if control tokens spell them."""
     own = (tags.opening, tags.closing) if tags else ()
     return frozenset((*own, *markers))

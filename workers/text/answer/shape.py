@@ -1,8 +1,7 @@
-"""What shape the answer of a request has: thoughts, tool calls, a grammar.
+"""The shape of a request's answer: reasoning, tool calls, a grammar.
 
-Owns the reading of those fields of a request, and makes the two objects that see to them: the
-output that tells the parts of an answer apart, and the guide that decides what must be sampled.
-Runs on the render thread.
+Owns those fields of a request, and makes the two objects that implement them: the output, which
+splits the answer into blocks, and the guide, which constrains sampling. Runs on the render thread.
 """
 
 from __future__ import annotations
@@ -11,6 +10,8 @@ import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from llguidance import LLMatcher
 
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
@@ -37,7 +38,7 @@ from workers.text.toolcalls.formats import generic_json, harmony
 
 log = logging.getLogger(__name__)
 
-# A template opens a block of thoughts in its very last line.
+# A template opens a reasoning block in its last line.
 _TAIL_TOKENS = 64
 
 
@@ -46,7 +47,7 @@ class AnswerShape:
     """The shape of one answer.
 
     Attributes:
-        must_call: whether an answer without a tool call is worth a warning.
+        must_call: whether an answer without a tool call is logged as a warning.
     """
 
     output: Output
@@ -55,15 +56,15 @@ class AnswerShape:
 
 
 class AnswerMaker:
-    """Makes answers' shapes for one model.
+    """Makes the answer shapes of one model.
 
     Args:
         tool_template: the chat template for conversations with tools.
-        tags: what the model reasons between; None when it does not reason.
+        tags: the tags around the model's reasoning; None if it has none.
 
     Attributes:
-        detected: the format in which the chat template writes calls; None if it knows no tools.
-        thinks: whether the model thinks before it answers.
+        detected: the format in which the chat template writes calls; None if it has no tools.
+        has_reasoning: whether the model reasons before it answers.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class AnswerMaker:
         self._settings = settings
         self.detected = detect(tool_template)
         self._format = self.detected or generic_json.FORMAT
-        # These models think on a channel of its own, whether they may call or not.
+        # These models reason on a separate channel, with and without tools.
         self._channels = self._format is harmony.FORMAT
         self._tags = channel.TAGS if self._channels else tags
         self.has_reasoning = self._tags is not None
@@ -85,7 +86,7 @@ class AnswerMaker:
         """Return the shape of a request's answer.
 
         Raises:
-            ServiceError: the request asks for a grammar or a budget that can't be.
+            ServiceError: the grammar can't be compiled, or the reasoning budget is too large.
         """
         splitter = self._splitter(request.chat, prompt)
         calls = self._calls(request)
@@ -97,7 +98,7 @@ class AnswerMaker:
         plain = self._settings.skip_chat_parsing
         raw = raw or plain or self._settings.reasoning_format == "none"
         style = Style(
-            visible=self._visible(calls is not None or plain or self._channels),
+            visible=self._visible(marked=calls is not None or plain or self._channels),
             trims_space=vocabulary.strips_first_space and request.HasField("chat"),
             constrained=matcher is not None,
             raw=raw,
@@ -127,7 +128,7 @@ class AnswerMaker:
         choice = request.chat.tool_choice
         if not request.chat.tools or choice.mode == pb.ToolChoice.MODE_NONE:
             return None
-        # What follows a schema is content, even if it looks like a call.
+        # An answer that follows a schema is content, even if it looks like a call.
         if self._settings.skip_chat_parsing or request.grammar.HasField("json_schema"):
             return None
         named = choice.name if choice.mode == pb.ToolChoice.MODE_NAMED else None
@@ -136,7 +137,7 @@ class AnswerMaker:
             self._format, _schemas(request.chat), request.request_id, named, most=most
         )
 
-    def _matcher(self, request: pb.GenerateRequest, *, must_call: bool):  # noqa: ANN202 - LLMatcher
+    def _matcher(self, request: pb.GenerateRequest, *, must_call: bool) -> LLMatcher | None:
         if request.HasField("grammar"):
             return self._grammars.compile(request.grammar)
         if not must_call or self._format.wrapper is None:
@@ -153,16 +154,16 @@ class AnswerMaker:
                 )
             )
         except (ServiceError, InexactError) as refusal:
-            # A tool's schema that can't be enforced: the instruction in the prompt must do.
+            # The tool's schema can't be enforced: only the instruction in the prompt is left.
             log.warning("%s: tool_choice is not enforced: %s", request.request_id, refusal)
             return None
 
     def _budget(self, request: pb.GenerateRequest, max_tokens: int) -> int:
-        """Return the tokens of thoughts allowed; of no effect on a model that does not think."""
+        """Return the reasoning tokens allowed; no effect on a model without reasoning."""
         if self._tags is None or not request.reasoning.HasField("budget_tokens"):
             return self._settings.reasoning_budget
         budget = request.reasoning.budget_tokens
-        # A limit that the context has cut is no fault of the client's.
+        # The client is not at fault if the context has reduced its limit.
         limit = max(max_tokens, request.max_tokens)
         if budget > limit:
             raise ServiceError(
@@ -173,7 +174,7 @@ class AnswerMaker:
         return int(budget)
 
     def _close(self, held: str) -> list[int]:
-        """Return the ids that end a block of thoughts, after the part of the tag that is there."""
+        """Return the ids that end a reasoning block, after the part of the tag already sampled."""
         assert self._tags is not None
         rest = self._tags.closing.removeprefix(held)
         message = "" if held else self._settings.reasoning_budget_message
@@ -185,8 +186,8 @@ class AnswerMaker:
         ids = self._model.tokenizer.encode(self._tags.opening, add_special_tokens=False)
         return int(ids[0]) if len(ids) == 1 else None
 
-    def _visible(self, marked: bool) -> frozenset[int]:  # noqa: FBT001 - one caller, one meaning
-        """Return the control tokens that delimit what the answer is made of."""
+    def _visible(self, *, marked: bool) -> frozenset[int]:
+        """Return the control tokens to keep in the text; with the call delimiters if marked."""
         markers = visible_markers(self._tags, self._format.markers if marked else ())
         names = self._model.vocabulary.control_names
         return frozenset(token for name, token in names.items() if name in markers)
@@ -202,5 +203,5 @@ def _schemas(chat: pb.ChatPrompt) -> dict[str, dict[str, object]]:
 
 
 def _calls_once(chat: pb.ChatPrompt) -> bool:
-    """Return whether one call is all that an answer may make."""
+    """Return whether the answer may have only one call."""
     return chat.HasField("parallel_tool_calls") and not chat.parallel_tool_calls

@@ -1,7 +1,7 @@
 """Stop strings in a text that arrives in pieces.
 
-Owns what may be shown and what must wait. The result depends on the whole text alone, not on
-where it was cut: the match that begins first wins, and of those the one that ends first.
+Owns which text may be shown and which is held back. The result depends only on the whole text, not
+on where it was cut: the match that begins first wins, and of those the one that ends first. Pure.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 
 class StopMatcher:
-    """Holds back text that may turn out to be part of a stop string.
+    """Holds back text that may be part of a stop string.
 
     Args:
         strings: non-empty stop strings.
@@ -25,7 +25,7 @@ class StopMatcher:
         self.matched: str | None = None
 
     def feed(self, text: str) -> str:
-        """Take a piece and return what is safe to show now; nothing after a match."""
+        """Take a piece and return the text that is safe to show; none after a match."""
         if self.matched is not None:
             return ""
         if not self._strings:
@@ -39,7 +39,7 @@ class StopMatcher:
         return buffer[:waiting]
 
     def flush(self) -> str:
-        """Return what is still held when no more text comes."""
+        """End the text: return what is still held."""
         buffer, self._held = self._held, ""
         if self.matched is None:
             found = _first_match(buffer, self._strings)

@@ -1,4 +1,4 @@
-"""From a request to token ids: chat templates, conversations, gaps to fill.
+"""Makes token ids of a request's prompt: chat templates, conversations, infill.
 
-Imports the tags of reasoning. May be imported by the worker's own modules.
+Imports the reasoning tags. May be imported by the worker's own modules.
 """

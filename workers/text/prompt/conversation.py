@@ -1,8 +1,7 @@
-"""Messages as chat templates expect them.
+"""Converts messages and tools to the form that a chat template expects.
 
-Owns what a template gets to see of a conversation: which tools, the instruction of a forced tool
-choice, whose thoughts, and what it takes for granted that clients don't send. Pure; the request
-itself is never changed.
+Owns which tools a template is given, the instruction of a forced tool choice, which reasoning is
+kept, and the adaptation to the quirks of templates. Pure; the request is never modified.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from shared.pb import text_pb2 as pb
 from shared.tool_choice import is_forced
 from workers.text.answer.reasoning import Tags
 
-# What the templates of Llama 3, GPT-OSS and Mistral say where they do what `TemplateQuirks` names.
+# Texts in the templates of Llama 3, GPT-OSS and Mistral that show the quirks of `TemplateQuirks`.
 _FIRST_CALL = re.compile(r"tool_calls(\[0\]| *\| *first)")
 _EACH_CALL = re.compile(r"\bin [\w.\[\]'\"]*tool_calls\b")
 _NINE_LETTERS = re.compile(r"id *\| *length *(!=|<) *9")
@@ -29,15 +28,15 @@ _DESCRIPTION = re.compile(r"\+ *\w+(\.function)?\.description\b")
 
 @dataclass(frozen=True)
 class TemplateQuirks:
-    """What a template takes for granted.
+    """Restrictions of a template that clients' messages may violate.
 
     Attributes:
-        single_call: no turn has more than one call; it drops the others, or refuses the turn.
-        short_ids: ids of calls have nine letters or digits.
-        thinking: thoughts stand under this name, and never beside both text and a call.
-        described: each function has a description.
-        alternates: user and assistant take turns; it refuses two turns of one in a row.
-        leads: there is one system turn, the first; it refuses others.
+        single_call: one call per turn; it drops the others, or refuses the turn.
+        short_ids: call ids have nine letters or digits.
+        thinking: reasoning is the field `thinking`, never together with both text and a call.
+        described: every function has a description.
+        alternates: user and assistant turns alternate; it refuses two of one role in a row.
+        leads: the only system turn is the first; it refuses others.
     """
 
     single_call: bool = False
@@ -49,20 +48,20 @@ class TemplateQuirks:
 
     @staticmethod
     def read(template: str) -> TemplateQuirks:
-        """Return those of a template."""
+        """Return the quirks of a template."""
         return TemplateQuirks(
             single_call=bool(_FIRST_CALL.search(template) and not _EACH_CALL.search(template)),
             short_ids=bool(_NINE_LETTERS.search(template)),
             thinking=bool(_THINKING.search(template)) and "reasoning_content" not in template,
             described=bool(_DESCRIPTION.search(template)),
-            # The words of the refusals of Mistral, Gemma and Llama 2, and of Qwen 3.5.
+            # From the refusals of Mistral, Gemma and Llama 2, and of Qwen 3.5.
             alternates="must alternate" in template,
             leads="must alternate" in template or "must be at the beginning" in template,
         )
 
 
 def rendered_tools(chat: pb.ChatPrompt, quirks: TemplateQuirks) -> list[dict[str, Any]]:
-    """Return the tool objects a template gets: all, none, or the one that is forced."""
+    """Return the tool objects for a template: all, none, or the forced one."""
     choice = chat.tool_choice
     if choice.mode == pb.ToolChoice.MODE_NONE:
         return []
@@ -77,15 +76,15 @@ def rendered_tools(chat: pb.ChatPrompt, quirks: TemplateQuirks) -> list[dict[str
 def rendered_messages(
     chat: pb.ChatPrompt, tags: Tags | None, quirks: TemplateQuirks, *, keeps_reasoning: bool
 ) -> list[dict[str, Any]]:
-    """Return the messages a template gets.
+    """Return the messages for a template.
 
     Args:
-        tags: what the model thinks between, if it thinks.
-        keeps_thoughts: leave the thoughts of all earlier turns in. Else only those since the last
-            user turn stay, as Qwen3 was trained (the rolling checkpoint of the reference): the
-            steps of one tool loop see each other's thoughts.
+        tags: the tags around the model's reasoning, if it has any.
+        keeps_reasoning: keep the reasoning of all earlier turns. Otherwise only that since the
+            last user turn is kept, as Qwen3 was trained (the rolling checkpoint of the
+            reference), so that the steps of one tool loop see each other's reasoning.
     """
-    last_user = max((i for i, m in enumerate(chat.messages) if _is_question(m)), default=-1)
+    last_user = max((i for i, m in enumerate(chat.messages) if _is_user_turn(m)), default=-1)
     messages = [
         _to_template(message, tags if index < last_user and not keeps_reasoning else None)
         for index, message in enumerate(chat.messages)
@@ -96,8 +95,8 @@ def rendered_messages(
     return list(_adapt(messages, quirks))
 
 
-def _is_question(message: pb.Message) -> bool:
-    """Return whether a turn is a user's own: some clients send results of tools as the user's."""
+def _is_user_turn(message: pb.Message) -> bool:
+    """Return whether a turn is the user's; some clients send tool results in the user role."""
     text = "".join(part.text for part in message.parts)
     return message.role == "user" and not (
         text.startswith("<tool_response>") and text.endswith("</tool_response>")
@@ -105,7 +104,7 @@ def _is_question(message: pb.Message) -> bool:
 
 
 def _name_results(messages: Iterable[dict[str, Any]]) -> None:
-    """Give results the names of the functions they come from: some templates ask for them."""
+    """Set the function name of each tool result, which some templates need."""
     names: dict[str, str] = {}
     for message in messages:
         for call in message.get("tool_calls", ()):
@@ -116,11 +115,11 @@ def _name_results(messages: Iterable[dict[str, Any]]) -> None:
 
 
 def _adapt(messages: Iterable[dict[str, Any]], quirks: TemplateQuirks) -> Iterator[dict[str, Any]]:
-    """Yield the messages as a template of these habits takes them."""
+    """Yield the messages adapted to a template's quirks."""
     if quirks.leads:
-        messages = _seat_systems(messages)
+        messages = _move_system_turns(messages)
     if quirks.alternates:
-        messages = _join_turns(messages)
+        messages = _merge_turns(messages)
     for message in _split_calls(messages) if quirks.single_call else messages:
         if quirks.short_ids:
             _shorten_ids(message)
@@ -133,24 +132,24 @@ def _adapt(messages: Iterable[dict[str, Any]], quirks: TemplateQuirks) -> Iterat
         yield message
 
 
-def _seat_systems(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the messages with one system turn at their head; the user says what comes later."""
-    seated: list[dict[str, Any]] = []
+def _move_system_turns(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the messages with one system turn first; later ones become user turns."""
+    moved: list[dict[str, Any]] = []
     for message in messages:
-        if message["role"] != "system" or not seated:
-            seated.append(message)
-        elif seated[-1]["role"] == "system":
-            seated[-1]["content"] += "\n\n" + message["content"]
+        if message["role"] != "system" or not moved:
+            moved.append(message)
+        elif moved[-1]["role"] == "system":
+            moved[-1]["content"] += "\n\n" + message["content"]
         else:
-            seated.append(message | {"role": "user"})
-    return seated
+            moved.append(message | {"role": "user"})
+    return moved
 
 
-def _join_turns(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the messages with neighbours in the same role as one, unless there are calls."""
+def _merge_turns(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the messages with adjacent turns of one role merged, except turns with calls."""
     joined: list[dict[str, Any]] = []
     for message in messages:
-        last = joined[-1] if joined else {"role": None}
+        last: dict[str, Any] = joined[-1] if joined else {"role": None}
         calls = "tool_calls" in last or "tool_calls" in message
         if calls or message["role"] not in ("user", "assistant") or last["role"] != message["role"]:
             joined.append(message)
@@ -162,7 +161,7 @@ def _join_turns(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _split_calls(messages: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the messages with each call in a turn of its own, its result behind it."""
+    """Yield the messages with one call per turn, each followed by its result."""
     rest = deque(messages)
     while rest:
         message = rest.popleft()
@@ -181,7 +180,7 @@ def _split_calls(messages: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]
 
 
 def _shorten_ids(message: dict[str, Any]) -> None:
-    """Give the calls of a message, and the result it is, ids of nine letters or digits."""
+    """Replace the call ids in a message by ids of nine letters or digits."""
     for call in message.get("tool_calls", ()):
         call["id"] = _short_id(call["id"])
     if "tool_call_id" in message:
@@ -195,7 +194,7 @@ def _short_id(text: str) -> str:
 
 
 def _instruct(messages: list[dict[str, Any]], choice: pb.ToolChoice) -> None:
-    """Say that a call is expected: in the first system turn, else the last user turn."""
+    """Add that a call is expected to the first system turn, else to the last user turn."""
     if choice.mode == pb.ToolChoice.MODE_NAMED:
         text = f"You must call the '{choice.name}' function."
     else:
@@ -213,7 +212,7 @@ def _to_template(message: pb.Message, dropped: Tags | None) -> dict[str, Any]:
     """Return a message with text as one string and arguments as mappings.
 
     Args:
-        forgotten: tags of the thoughts to leave out.
+        dropped: the tags of the reasoning to leave out; None keeps it.
     """
     content = "".join(part.text for part in message.parts)
     entry: dict[str, Any] = {"role": message.role, "content": content}
@@ -231,7 +230,7 @@ def _to_template(message: pb.Message, dropped: Tags | None) -> dict[str, Any]:
 
 
 def _strip_reasoning(content: str, tags: Tags) -> str:
-    """Return an assistant's text without the block of thoughts at its head."""
+    """Return an assistant's text without the reasoning block at its start."""
     closed = content.find(tags.closing)
     head = content[:closed]
     if closed < 0 or (tags.opening in head and not head.lstrip().startswith(tags.opening)):
@@ -251,7 +250,7 @@ def _to_calls(calls: Iterable[pb.ToolCall]) -> Sequence[dict[str, Any]]:
 
 
 def _to_arguments(text: str) -> Any:
-    """Return arguments as a mapping; text that is no JSON object stays as it is."""
+    """Return arguments as a mapping; text that is not a JSON object is kept."""
     try:
         value = json.loads(text or "{}")
     except ValueError:

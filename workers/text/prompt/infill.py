@@ -1,8 +1,8 @@
-"""Prompts that ask for what is missing between two texts.
+"""Prompts for infill: the text missing between a prefix and a suffix.
 
-Owns the tokens by which models are told so, and their order. What a client sends is plain text:
-the name of a control token in it is refused, or it could end the gap where it likes. Runs on the
-render thread; immutable after construction.
+Owns the control tokens of such prompts and their order. Client texts are plain text: one that
+contains the name of such a token is refused, since it could end the gap. Runs on the render
+thread; immutable after construction.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 from shared.pb import worker_pb2
 
-# Role → the names that models give the token. Source: the vocabularies of Qwen2.5-Coder,
+# Role → the names of its token in different models. Source: the vocabularies of Qwen2.5-Coder,
 # StarCoder, Granite, DeepSeek-Coder, CodeLlama and GLM.
 _NAMES: Final = {
     "prefix": (
@@ -48,7 +48,7 @@ _NAMES: Final = {
     "file": ("<|file_sep|>", "<file_sep>", "<|file_separator|>"),
 }
 _NEEDED: Final = ("prefix", "suffix", "middle")
-# The name that a repository gets is of no weight; models expect there to be one.
+# Models expect a repository name; which one does not matter.
 _REPOSITORY: Final = "repository\n"
 _SNIPPET_MARK: Final = "\n\n--- snippet ---\n\n"
 
@@ -60,7 +60,7 @@ class Infill:
         spm: put the suffix before the prefix.
 
     Attributes:
-        end_ids: tokens after which an answer has left its gap.
+        end_ids: tokens that end the answer because they begin another file.
     """
 
     def __init__(self, tokenizer: Any, *, spm: bool = False) -> None:
@@ -78,14 +78,14 @@ class Infill:
 
     @property
     def markers(self) -> worker_pb2.InfillMarkers:
-        """The names of the tokens a gap needs."""
+        """The names of the prefix, suffix and middle tokens."""
         return worker_pb2.InfillMarkers(**{r: self._markers.get(r, "") for r in _NEEDED})
 
     def encode(self, gap: pb.Infill) -> list[int]:
         """Return the token ids of a prompt.
 
         Raises:
-            ServiceError: the model lacks the tokens, or a text names one of them.
+            ServiceError: the model lacks the tokens, or a text contains the name of one.
         """
         if any(role not in self._ids for role in _NEEDED):
             raise ServiceError("not_supported", "Infill is not supported by this model.")
@@ -96,7 +96,7 @@ class Infill:
         return [*self._beginning(), *self._context(gap), *parts, self._ids["middle"]]
 
     def _context(self, gap: pb.Infill) -> list[int]:
-        """Return other files, each under its name where the model knows of files."""
+        """Return the other files, each after its name if the model has a token for files."""
         if not gap.snippets:
             return []
         ids: list[int] = []
@@ -112,7 +112,7 @@ class Infill:
         return [self._ids["file"], *self._plain(f"{name}\n")]
 
     def _beginning(self) -> list[int]:
-        """Return what the tokenizer puts before a text."""
+        """Return the begin-of-sequence token if the tokenizer adds one."""
         bos = self._tokenizer.bos_token_id
         added = self._tokenizer.encode("", add_special_tokens=True)
         return [bos] if bos is not None and added[:1] == [bos] else []

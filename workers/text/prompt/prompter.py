@@ -1,7 +1,7 @@
-"""From a request's prompt to token ids: chat template and tokenizer.
+"""Renders a request's prompt with the chat template and tokenizes it.
 
-Runs on the one render thread, never on the event loop: a template is a program of the
-checkpoint's author, and a long prompt takes the tokenizer tens of milliseconds.
+Runs on the render thread, never on the event loop: a template is a program written by the
+checkpoint's author, and tokenizing a long prompt takes tens of milliseconds.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from workers.text.answer.reasoning import find_tags
 from workers.text.prompt.conversation import TemplateQuirks, rendered_messages, rendered_tools
 from workers.text.prompt.infill import Infill
 
-# transformers renders inside jinja2's sandbox, but a template can still repeat itself: a prompt
-# longer than this is not tokenised.
+# transformers renders inside jinja2's sandbox, but a template can still produce endless text: a
+# longer prompt is refused before it is tokenized.
 _MAX_PROMPT_CHARACTERS = 64 * 1024 * 1024
 
-# Prompts that are tokens to begin with, at least in part.
+# Prompts that contain token ids.
 _TOKEN_KINDS = ("tokens", "pieces", "infill")
 
-# How the templates of DeepSeek V3.1 and Granite look at what others call `enable_thinking`.
+# The templates of DeepSeek V3.1 and Granite name the variable `thinking`, not `enable_thinking`.
 _THINKING = re.compile(r"\b(if|not|and|or) thinking\b")
 
-# Arguments of the renderer itself.
-_TAKEN = {
+# Arguments of the renderer, which template variables can't replace.
+_RESERVED = {
     "add_generation_prompt",
     "chat_template",
     "continue_final_message",
@@ -43,7 +43,7 @@ _TAKEN = {
     "tools",
 }
 
-# What a template raises that can't do with a conversation what it means to.
+# What a template raises on a conversation it can't render.
 _REFUSALS = (
     TemplateError,
     TypeError,
@@ -56,21 +56,20 @@ _REFUSALS = (
 
 
 class Prompter:
-    """Renders and tokenises prompts of one model.
+    """Renders and tokenizes prompts of one model.
 
     Args:
-        tokenizer: transformers' own object.
+        tokenizer: the tokenizer object of transformers.
         template: Jinja text used instead of the tokenizer's.
-        template_kwargs: variables every rendering gets; a request's own win.
-        think_tags: what mlx-lm infers from the vocabulary that the model thinks between.
-        effort: how hard to think when a request does not say.
-        spm_infill: fill gaps with the text after them in front.
+        template_kwargs: default template variables; a request's variables win.
+        think_tags: the reasoning tags that mlx-lm infers from the vocabulary.
+        effort: the reasoning effort of requests that do not set one.
+        spm_infill: put the suffix before the prefix in infill prompts.
 
     Attributes:
-        template: the Jinja text in use; empty when the model has none.
-        tool_template: likewise, for conversations with tools.
-        tags: what the model thinks between; None when it does not think.
-        infill: makes prompts out of gaps.
+        template: the Jinja text in use; empty if the model has none.
+        tool_template: the same for conversations with tools.
+        tags: the tags around the model's reasoning; None if it has none.
     """
 
     def __init__(
@@ -98,7 +97,7 @@ class Prompter:
         self.infill = Infill(tokenizer, spm=spm_infill)
 
     def render(self, request: pb.GenerateRequest) -> str:
-        """Return the prompt text of a request; of one that is given as tokens, their text.
+        """Return the prompt text of a request; a prompt given as tokens is decoded.
 
         Raises:
             ServiceError: the template refuses the conversation.
@@ -114,7 +113,7 @@ class Prompter:
         """Return the prompt's token ids.
 
         Raises:
-            ServiceError: the template refuses the conversation, or the model can't fill gaps.
+            ServiceError: the template refuses the conversation, or the model can't infill.
         """
         kind = request.WhichOneof("prompt")
         if kind == "tokens":
@@ -127,23 +126,23 @@ class Prompter:
         return self.tokenize(request, self.render(request))
 
     def tokenize(self, request: pb.GenerateRequest, text: str) -> list[int]:
-        """Return the token ids of what a conversation, or raw text, was rendered to."""
+        """Return the token ids of a rendered conversation or of raw text."""
         # A template writes its own begin-of-sequence token.
         raw = request.WhichOneof("prompt") == "text"
         ids = self._encode_text(text, add_special=raw)
         return ids if ids or not raw else self._beginning()
 
     def count(self, text: str) -> int:
-        """Return the number of tokens of a text."""
+        """Return the number of tokens of a text, without added special tokens."""
         return len(self._encode_text(text, add_special=False))
 
     def encode_pieces(
         self, pieces: Sequence[pb.TokenizePiece], *, add_special: bool, parse_special: bool
     ) -> list[int]:
-        """Return the ids of text and ids in turn.
+        """Return the ids of a mixture of texts and ids.
 
         Args:
-            add_special: put before the first piece, if it is text, what the tokenizer puts there.
+            add_special: if the first piece is text, add the tokenizer's special tokens.
             parse_special: read the names of control tokens in text as these tokens.
         """
         ids: list[int] = []
@@ -159,7 +158,7 @@ class Prompter:
         self, text: str, *, add_special: bool, parse_special: bool = True
     ) -> list[int]:
         # Text that begins with the begin-of-sequence token gets no second one: many clients send
-        # what a template gave.
+        # rendered templates.
         bos = self._tokenizer.bos_token
         begun = parse_special and bool(bos) and text.startswith(bos)
         options = {} if parse_special else {"split_special_tokens": True}
@@ -167,15 +166,15 @@ class Prompter:
         return list(self._tokenizer.encode(text, add_special_tokens=added, **options))
 
     def _beginning(self) -> list[int]:
-        """Return what an empty text begins with: a model can't go on from no token at all."""
+        """Return one token for an empty text: a model can't continue from no token."""
         tokens = (self._tokenizer.bos_token_id, self._tokenizer.eos_token_id)
         return [token for token in tokens if token is not None][:1]
 
     def namespace(self, request: pb.GenerateRequest) -> bytes:
-        """Return what two requests must share, besides tokens, to share keys and values.
+        """Return the cache namespace: what two requests must share, besides tokens, to share KV.
 
-        Template, its variables, tools and tool choice; media bytes; and the session that the
-        client asks to be kept apart.
+        A digest of template, its variables, tools and tool choice, media bytes, and the session
+        key of the client.
         """
         digest = hashlib.sha256(self.template.encode())
         chat = request.chat
@@ -214,17 +213,17 @@ class Prompter:
                 continue_final_message=not chat.add_generation_prompt,
                 **variables,
             )
-        except _REFUSALS as why:
-            reason = (str(why).strip().splitlines() or [type(why).__name__])[0][:200]
+        except _REFUSALS as failure:
+            reason = (str(failure).strip().splitlines() or [type(failure).__name__])[0][:200]
             raise ServiceError(
                 "invalid_request", f"The chat template refuses these messages: {reason}", "messages"
-            ) from why
+            ) from failure
         if len(text) > _MAX_PROMPT_CHARACTERS:
             raise ServiceError("invalid_request", "The rendered prompt is too long.", "messages")
         return str(text)
 
     def _variables(self, request: pb.GenerateRequest) -> dict[str, Any]:
-        """Return the template's variables, weakest first."""
+        """Return the template's variables; later sources win."""
         chat, reasoning = request.chat, request.reasoning
         values = dict(self._template_kwargs)
         if reasoning.HasField("enabled"):
@@ -236,25 +235,25 @@ class Prompter:
             values.update(json.loads(chat.template_kwargs_json))
         if self._sets_thinking and "enable_thinking" in values:
             values.setdefault("thinking", values["enable_thinking"])
-        if taken := sorted(_TAKEN & values.keys()):
-            path = f"chat_template_kwargs.{taken[0]}"
-            raise ServiceError("invalid_request", f"{path} is not for templates to be told", path)
+        if reserved := sorted(_RESERVED & values.keys()):
+            path = f"chat_template_kwargs.{reserved[0]}"
+            raise ServiceError("invalid_request", f"{path} is reserved and can't be set.", path)
         return values
 
 
 def _own_templates(tokenizer: Any) -> tuple[str, str]:
-    """Return the templates of a checkpoint, for plain conversations and for those with tools."""
+    """Return a checkpoint's templates for conversations without and with tools."""
     own = tokenizer.chat_template or ""
-    named = own if isinstance(own, dict) else {"default": own}
+    named: dict[str, str] = own if isinstance(own, dict) else {"default": own}
     plain = named.get("default", "")
     return plain, named.get("tool_use", plain)
 
 
 def _set_clock(template: str, unix_s: int) -> None:
-    """Let a template's `strftime_now` show the request's time: a resume renders the same prompt.
+    """Make a template's `strftime_now` return the request's time, so a resume renders the same.
 
-    transformers turns functions among the variables into text, so the clock is set on the
-    compiled template, which it keeps for the next rendering. There is one render thread.
+    transformers converts functions among the variables to text, so the clock is set on the
+    compiled template, which it caches for the next rendering. There is one render thread.
     """
     moment = datetime.fromtimestamp(unix_s, UTC).astimezone()
     compiled = chat_template_utils._compile_jinja_template(template)  # noqa: SLF001

@@ -1,7 +1,7 @@
-"""What a worker's settings say of chat templates: which one, and its default variables.
+"""The worker's settings for chat templates: which template, and its default variables.
 
-Owns the reading of those settings and what is refused of them. What a template makes of a
-conversation is prompt.py's. Pure but for reading a file.
+Owns reading and validating those settings; rendering is prompter.py's. Reads one file, otherwise
+pure.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from shared.settings import TextSettings
 
 
 def read_template(settings: TextSettings, folder: Path) -> tuple[str | None, dict[str, object]]:
-    """Return the chat template that is given, and the default template variables.
+    """Return the chat template of the settings, if any, and the default template variables.
 
     Raises:
-        ConfigError: either can't be read.
+        ConfigError: one can't be read.
     """
     kwargs = read_kwargs(settings)
     if settings.chat_template and settings.chat_template_file:
@@ -32,10 +32,10 @@ def read_template(settings: TextSettings, folder: Path) -> tuple[str | None, dic
 
 
 def read_kwargs(settings: TextSettings) -> dict[str, object]:
-    """Return the default template variables; those given by name win.
+    """Return the default template variables; those of --chat-template-kwargs win.
 
     Raises:
-        ConfigError: they are no JSON object.
+        ConfigError: --chat-template-kwargs is not a JSON object.
     """
     kwargs: dict[str, object] = {}
     if settings.reasoning != "auto":

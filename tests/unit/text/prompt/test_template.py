@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from deploy.commands.parse import fold
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 from tests.checkpoint import ROOT
 from tests.unit.text import tiny_tokenizer
 from workers.text.answer.channel import ChannelSplitter
+from workers.text.answer.reading import assemble_message
 from workers.text.answer.reasoning import (
     AnswerPart,
     NoSplitter,
@@ -144,7 +144,7 @@ def read(name, prompt, text):
     parts = [part for letter in text for part in splitter.feed(letter)] + splitter.finish()
     events = [e for part in parts if isinstance(part, AnswerPart) for e in stream.feed(part.text)]
     thoughts = "".join(part.text for part in parts if isinstance(part, ReasoningPart))
-    return thoughts, fold([*events, *stream.finish()])
+    return thoughts, assemble_message([*events, *stream.finish()])
 
 
 def calls_of(answer):
