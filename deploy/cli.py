@@ -30,12 +30,12 @@ from deploy.run.parent_watch import HONCHO_ENV, ORIGIN_ENV
 from deploy.starter_models import install
 from deploy.starter_models.archive import StarterError
 from shared import rundir
-from shared.config import add_arguments, add_refusals, plain_switches, refuse_environment
+from shared.config import add_arguments
 from shared.declaration import ConfigError, entries
 from shared.fleet import Fleet
 from shared.kind import DEFAULT, KINDS
 from shared.lifecycle import EXIT_PERMANENT, PermanentError
-from shared.settings import refused
+from shared.refusal import add_refusals, refuse_environment
 
 DEFAULT_CONFIG: Final = Path(__file__).resolve().with_name("mlxcel.toml")
 # Working folder of the processes: `-m` looks for modules there first, and the user's folder may
@@ -98,7 +98,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--config", type=Path, metavar="FILE", help="Fleet file; deploy/sample.toml shows one."
     )
     add_arguments(parser, resolution.GROUPS, _COMMON)
-    add_refusals(parser, refused.FLAGS, refused.INERT)
+    add_refusals(parser)
     return parser
 
 
@@ -108,8 +108,8 @@ def _describe() -> str:
     return "\n".join(
         (
             "Serve models on this machine over HTTP. Without -m and --config, small starter models",
-            "are installed and served. A flag takes precedence over the environment, which takes",
-            "precedence over the fleet file.",
+            "are installed and served. A flag takes precedence over the environment, and both over",
+            "the fleet file. A switch can be given as --NAME, --NAME=off or --no-NAME.",
             "",
             "commands:",
             *(f"  mlxcel-server {words:{width}}  {summary}" for words, summary in rows),
@@ -123,7 +123,7 @@ def prepare(options: argparse.Namespace, environ: Mapping[str, str]) -> Fleet:
     Raises:
         ConfigError, PermanentError, StarterError: it can't run; the message is one line.
     """
-    refuse_environment(environ, refused.ENVIRONMENT, refused.INERT)
+    refuse_environment(environ)
     fleet = resolution.choose(options, environ, DEFAULT_CONFIG)
     settled = _choose_port(resolution.settle(fleet, options, environ))
     local = [entry for entry in settled.workers if not entry.remote]
@@ -209,7 +209,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         COMMANDS[words[0]].run(words[1:], DEFAULT_CONFIG)
         return
     try:
-        options = build_parser().parse_args(plain_switches(words, resolution.GROUPS))
+        options = build_parser().parse_args(words)
         fleet = prepare(options, os.environ)
         code = run(fleet, os.environ)
     except (

@@ -18,10 +18,11 @@ from gateway.http.auth import Keys
 from gateway.server import GatewayStart, serve
 from gateway.state.archive import check_address
 from shared import lifecycle, logs, rundir
-from shared.config import add_arguments, refuse_environment, resolve
+from shared.config import add_arguments, resolve
 from shared.declaration import ConfigError
 from shared.fleet import load_fleet
-from shared.settings import GatewaySettings, refused
+from shared.refusal import refuse_environment
+from shared.settings import GatewaySettings
 
 
 def main() -> None:
@@ -49,7 +50,7 @@ def read_start(arguments: list[str]) -> GatewayStart:
     parser.add_argument("--config", type=Path, required=True, help="fleet file")
     add_arguments(parser, [GatewaySettings])
     namespace = parser.parse_args(arguments)
-    refuse_environment(os.environ, refused.ENVIRONMENT, refused.INERT)
+    refuse_environment(os.environ)
     fleet = load_fleet(namespace.config)
     settings = resolve(GatewaySettings, namespace, os.environ, fleet.gateway, "gateway")
     if settings.sse_ping_interval_s == 0:

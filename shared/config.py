@@ -1,8 +1,8 @@
 """Where the value of a setting comes from: flag, environment or fleet file.
 
-Owns their order (flag beats environment beats file; a setting declared `additive` collects the
-values of all three), the flags of a command line, and the reading of a TOML file. What a setting
-is stands in declaration.py. Pure but for reading that file.
+Owns their precedence (flag, environment, file; a setting declared `additive` collects the values
+of all three), the flags of a command line, and the reading of a TOML file. What a setting is
+belongs to declaration.py.
 """
 
 from __future__ import annotations
@@ -38,102 +38,30 @@ def add_arguments(
     for title, found in sections.items():
         section = parser.add_argument_group(title)
         for entry in found:
-            section.add_argument(*entry.flags, **_options(entry))
+            _add_flags(section, entry)
 
 
-def _options(entry: SettingEntry) -> dict[str, Any]:
-    """Return how argparse takes a setting. It keeps the text: `resolve` decodes it."""
-    options = {"dest": entry.dest, "default": None, "help": _help(entry)}
-    if entry.is_switch:
-        return options | {"action": argparse.BooleanOptionalAction}
-    action = "append" if entry.is_list else "store"
-    return options | {"action": action, "metavar": entry.metavar}
+def _add_flags(section: Any, entry: SettingEntry) -> None:
+    """Add the flags of a setting. argparse keeps the text, which `resolve` decodes."""
+    options: dict[str, Any] = {"dest": entry.dest, "help": _help(entry), "metavar": entry.metavar}
+    if entry.kind is not bool:
+        options["action"] = "append" if entry.kind is tuple else "store"
+        section.add_argument(*entry.flags, **options)
+        return
+    section.add_argument(*entry.flags, nargs="?", const=True, **options)
+    names = [f"--no-{flag.removeprefix('--')}" for flag in entry.flags]
+    section.add_argument(
+        *names, dest=entry.dest, action="store_const", const=False, help=argparse.SUPPRESS
+    )
 
 
 def _help(entry: SettingEntry) -> str:
-    default = entry.default
-    details = (
-        entry.limits,
-        "" if default in ((), "") else f"default: {_show(default)}",
-        f"env: {', '.join(entry.declaration.env)}" if entry.declaration.env else "",
-    )
-    text = f"{entry.declaration.help} ({'; '.join(filter(None, details))})"
-    return text.removesuffix(" ()").replace("%", "%%")
-
-
-def _show(default: Any) -> str:
-    if isinstance(default, bool):
-        return "on" if default else "off"
-    return " ".join(map(repr, default)) if isinstance(default, tuple) else str(default)
-
-
-def plain_switches(words: Iterable[str], groups: Iterable[type]) -> list[str]:
-    """Return a command line with `--no-x` for `--x=false`, which argparse does not know.
-
-    Raises:
-        ConfigError: the value of a switch is neither true nor false.
-    """
-    switches = {
-        flag: entry
-        for group in groups
-        for entry in entries(group)
-        if entry.is_switch
-        for flag in entry.flags
-    }
-
-    def plain(word: str) -> str:
-        flag, given, text = word.partition("=")
-        if not given or flag not in switches:
-            return word
-        return flag if switches[flag].decode(text, flag) else f"--no-{flag.removeprefix('--')}"
-
-    return [plain(word) for word in words]
-
-
-def add_refusals(
-    parser: argparse.ArgumentParser,
-    sentences: Mapping[str, str],
-    inert: Mapping[str, Sequence[str]],
-) -> None:
-    """Make a parser know flags that are not served, so that each says why.
-
-    Args:
-        sentences: by flag. Parsing one of them raises a ConfigError.
-        inert: by flag, the values that are let through; "" for none.
-    """
-    for flag, sentence in sentences.items():
-        const = (sentence, inert.get(flag, ()))
-        parser.add_argument(flag, action=_Refuse, const=const, nargs="?", help=argparse.SUPPRESS)
-
-
-class _Refuse(argparse.Action):
-    """A flag that stops the start; its `const` is the sentence, and the values that do not."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,  # noqa: ARG002 - argparse's signature
-        namespace: argparse.Namespace,  # noqa: ARG002
-        values: Any,
-        option_string: str | None = None,
-    ) -> None:
-        sentence, inert = self.const
-        # Without a value, argparse hands on the const.
-        if ("" if values == self.const else values) not in inert:
-            raise ConfigError(f"{option_string}: {sentence}")
-
-
-def refuse_environment(
-    environ: Mapping[str, str], sentences: Mapping[str, str], inert: Mapping[str, Sequence[str]]
-) -> None:
-    """Refuse environment names that are not served, so that none is ignored in silence.
-
-    Raises:
-        ConfigError: naming the first of them, and why.
-    """
-    for name, sentence in sentences.items():
-        value = environ.get(name)
-        if value and value not in inert.get(name, ()):
-            raise ConfigError(f"{name}: {sentence}")
+    default = {"true": "on", "false": "off"}.get(entry.default_text, entry.default_text)
+    details = [entry.limits] if entry.limits else []
+    if entry.default not in ("", ()):
+        details.append("default: " + default.strip('"'))
+    details.append(f"env: {', '.join(entry.declaration.env)}")
+    return f"{entry.declaration.help} ({'; '.join(details)})".replace("%", "%%")
 
 
 def resolve(

@@ -14,10 +14,9 @@ import math
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
-from msgspec import inspect
 
 # msgspec reads true, false, 1 and 0 by itself.
 _SWITCH: Final = {
@@ -25,11 +24,11 @@ _SWITCH: Final = {
     **dict.fromkeys(("off", "no", "disabled"), "false"),
 }
 _NOUNS: Final[Mapping[type, str]] = {
-    inspect.BoolType: "true or false",
-    inspect.IntType: "a whole number",
-    inspect.FloatType: "a number",
-    inspect.StrType: "a text",
-    inspect.VarTupleType: "a list of texts",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    tuple: "a list of texts",
 }
 
 
@@ -47,7 +46,7 @@ class Form:
             are not parsed.
     """
 
-    expects: str
+    expects: str = ""
     parse: Callable[[str], Any] | None = None
 
 
@@ -59,7 +58,6 @@ class Setting:
         names: flags, then environment names; of several set environment names the first wins.
         help: one sentence.
         unit: of the value.
-        metavar: what `--help` shows for the value, if not the unit or "N".
         means: values that stand for others, by their text.
         additive: flag, environment and file add up (tuples only).
         secret: never printed.
@@ -69,7 +67,6 @@ class Setting:
     names: str
     help: str
     unit: str = ""
-    metavar: str = ""
     means: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     additive: bool = False
     secret: bool = False
@@ -89,18 +86,21 @@ class SettingEntry:
     """One declared setting, as parsers and docs see it.
 
     Attributes:
-        type: the annotation, with its bounds.
-        info: msgspec's description of it.
+        type: the annotation.
+        kind: bool, int, float, str, tuple or Literal.
+        choices: the values of a Literal.
         section: title of the group that declares it.
     """
 
     name: str
     default: Any
     type: Any
-    info: inspect.Type
+    kind: Any
+    choices: tuple[Any, ...]
     section: str
     declaration: Setting
-    form: Form | None
+    bounds: msgspec.Meta
+    form: Form
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -117,46 +117,38 @@ class SettingEntry:
         return self.flag[2:].replace("-", "_")
 
     @property
-    def is_switch(self) -> bool:
-        return isinstance(self.info, inspect.BoolType)
-
-    @property
-    def is_list(self) -> bool:
-        return isinstance(self.info, inspect.VarTupleType)
-
-    @property
-    def choices(self) -> tuple[Any, ...]:
-        return tuple(self.info.values) if isinstance(self.info, inspect.LiteralType) else ()
-
-    @property
     def metavar(self) -> str:
-        """What `--help` shows for the value."""
-        if self.choices:
-            return "|".join(str(choice) for choice in self.choices if choice != "")
-        unit = self.declaration.unit.upper()
-        return self.declaration.metavar or {"S": "SECONDS"}.get(unit, unit) or "N"
+        """What `--help` shows for the value: its choices or unit, N, or its name's last word."""
+        if self.kind is bool or self.choices:
+            return "|".join(str(choice) for choice in self.choices if choice != "") or "on|off"
+        if unit := self.declaration.unit.upper():
+            return {"S": "SECONDS"}.get(unit, unit)
+        return "N" if self.kind in (int, float) else self.name.rpartition("_")[2].upper()
 
     @property
-    def bounds(self) -> str:
-        """The numbers allowed, in words; empty where every number is."""
-        least, most = getattr(self.info, "ge", None), getattr(self.info, "le", None)
-        if most is not None:
-            return f"from {least} to {most}"
-        return "" if least is None else f"at least {least}"
+    def default_text(self) -> str:
+        """The default as TOML; JSON's form is TOML's for what settings hold."""
+        return msgspec.json.encode(self.default).decode()
 
     @property
     def limits(self) -> str:
-        """The bounds, and the values that stand for others."""
+        """The numbers allowed, and the values that stand for others."""
         means = (f"{value} means {other}" for value, other in self.declaration.means.items())
-        return "; ".join(filter(None, (self.bounds, *means)))
+        return "; ".join(filter(None, (self._range, *means)))
 
     @property
     def expects(self) -> str:
         """What a value has to be, for messages."""
-        if self.choices:
-            return f"one of {', '.join(str(choice) for choice in self.choices if choice != '')}"
-        noun = self.form.expects if self.form else _NOUNS[type(self.info)]
-        return f"{noun} {'of ' if self.bounds.startswith('at') else ''}{self.bounds}".rstrip()
+        known = ", ".join(str(choice) for choice in self.choices if choice != "")
+        noun = f"one of {known}" if known else self.form.expects or _NOUNS[self.kind]
+        return f"{noun} {self._range.replace('at least', 'of at least')}".rstrip()
+
+    @property
+    def _range(self) -> str:
+        least, most = self.bounds.ge, self.bounds.le
+        if most is not None:
+            return f"from {least} to {most}"
+        return "" if least is None else f"at least {least}"
 
     def decode(self, value: Any, source: str) -> Any:
         """Return a checked value from the text of a flag or name, or from a fleet file's value.
@@ -180,14 +172,13 @@ class SettingEntry:
 
     def _read(self, text: str) -> Any:
         """Return the text as something that msgspec converts."""
-        if self.form and self.form.parse:
+        if self.form.parse:
             return self.form.parse(text)
-        if self.is_list:
+        if self.kind is tuple:
             return [part.strip() for part in text.split(",") if part.strip()]
-        if isinstance(self.info, inspect.StrType | inspect.LiteralType):
-            return text
-        word = text.strip()
-        return _SWITCH.get(word.lower(), word) if self.is_switch else word
+        if self.kind is bool:
+            return _SWITCH.get(text.strip().lower(), text.strip())
+        return text.strip() if self.kind in (int, float) else text
 
 
 def entries(group: type) -> tuple[SettingEntry, ...]:
@@ -204,7 +195,16 @@ def _read_group(group: type) -> tuple[SettingEntry, ...]:
 def _describe(group: type, field: dataclasses.Field[Any], hint: Any) -> SettingEntry:
     owner = next(base for base in group.__mro__ if field.name in vars(base)["__annotations__"])
     section = (owner.__doc__ or owner.__name__).splitlines()[0].rstrip(".")
-    (declaration,) = (extra for extra in hint.__metadata__ if isinstance(extra, Setting))
-    form = next((extra for extra in hint.__metadata__ if isinstance(extra, Form)), None)
-    info = inspect.type_info(hint)
-    return SettingEntry(field.name, field.default, hint, info, section, declaration, form)
+    base, extras = hint.__origin__, {type(extra): extra for extra in hint.__metadata__}
+    kind = typing.get_origin(base) or base
+    return SettingEntry(
+        name=field.name,
+        default=field.default,
+        type=hint,
+        kind=kind,
+        choices=typing.get_args(base) if kind is Literal else (),
+        section=section,
+        declaration=extras[Setting],
+        bounds=extras.get(msgspec.Meta, msgspec.Meta()),
+        form=extras.get(Form, Form()),
+    )

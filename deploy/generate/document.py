@@ -5,10 +5,9 @@ A test compares the committed files with what this module renders.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from deploy import ROOT
 from deploy.generate import dialect_page
@@ -68,7 +67,7 @@ def render_sample() -> str:
 def _sample_lines(group: type) -> Iterator[str]:
     for entry in entries(group):
         yield f"# {_sentence(entry)}"
-        yield f"# {entry.name} = {_toml(entry.default)}"
+        yield f"# {entry.name} = {entry.default_text}"
         yield ""
 
 
@@ -76,11 +75,6 @@ def _sentence(entry: SettingEntry) -> str:
     unit = f" [{entry.declaration.unit}]" if entry.declaration.unit else ""
     limits = f" ({entry.limits})" if entry.limits else ""
     return entry.declaration.help + unit + limits
-
-
-def _toml(value: Any) -> str:
-    """Return a default as TOML; JSON's forms are TOML's for what settings hold."""
-    return json.dumps(list(value) if isinstance(value, tuple) else value)
 
 
 def render_page() -> str:
@@ -141,7 +135,7 @@ def _table(group: type) -> Iterator[str]:
         flags = ", ".join(f"`{flag}`" for flag in entry.flags)
         names = ", ".join(f"`{name}`" for name in entry.declaration.env)
         meaning = _sentence(entry) + (f" {entry.expects.capitalize()}." if entry.choices else "")
-        cells = (f"`{entry.name}`", flags, names, f"`{_toml(entry.default)}`", meaning)
+        cells = (f"`{entry.name}`", flags, names, f"`{entry.default_text}`", meaning)
         yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 

@@ -21,7 +21,6 @@ class AudioSettings:
         Setting(
             "--audio-model LLAMA_ARG_AUDIO_MODEL MLXCEL_AUDIO_MODEL",
             "Whisper or Kokoro model: a folder, or owner/name on the Hugging Face hub.",
-            metavar="MODEL",
         ),
     ] = ""
     speech_model: Annotated[
@@ -29,7 +28,6 @@ class AudioSettings:
         Setting(
             "--speech-model MLXCEL_SPEECH_MODEL",
             "Kokoro model served by the same worker as a Whisper model.",
-            metavar="MODEL",
         ),
     ] = ""
     alias: Annotated[
@@ -37,7 +35,6 @@ class AudioSettings:
         Setting(
             "--audio-alias MLXCEL_AUDIO_ALIAS",
             "Names the audio model also answers to; the first one is shown.",
-            metavar="NAME",
         ),
     ] = ()
     queue_depth: Annotated[
@@ -82,7 +79,6 @@ class AudioSettings:
         Setting(
             "--audio-revision MLXCEL_AUDIO_REVISION",
             "Branch, tag or commit of the audio model on the hub.",
-            metavar="REVISION",
         ),
     ] = ""
     log_level: LogLevel = "info"

@@ -64,7 +64,6 @@ class EmbedSettings:
         Setting(
             "--embedding-model LLAMA_ARG_EMBEDDING_MODEL MLXCEL_EMBEDDING_MODEL",
             "Embedding model: a folder, or owner/name on the Hugging Face hub.",
-            metavar="MODEL",
         ),
     ] = ""
     alias: Annotated[
@@ -72,7 +71,6 @@ class EmbedSettings:
         Setting(
             "--embedding-alias MLXCEL_EMBEDDING_ALIAS",
             "Names the embedding model also answers to; the first one is shown.",
-            metavar="NAME",
         ),
     ] = ()
     pooling: Annotated[
@@ -111,7 +109,6 @@ class EmbedSettings:
         Setting(
             "--embedding-revision MLXCEL_EMBEDDING_REVISION",
             "Branch, tag or commit of the embedding model on the hub.",
-            metavar="REVISION",
         ),
     ] = ""
     log_level: LogLevel = "info"
@@ -126,7 +123,6 @@ class RerankSettings:
         Setting(
             "--reranker-model LLAMA_ARG_RERANKER_MODEL MLXCEL_RERANKER_MODEL",
             "Reranker: a folder, or owner/name on the Hugging Face hub.",
-            metavar="MODEL",
         ),
     ] = ""
     alias: Annotated[
@@ -134,7 +130,6 @@ class RerankSettings:
         Setting(
             "--reranker-alias MLXCEL_RERANKER_ALIAS",
             "Names the reranker also answers to; the first one is shown.",
-            metavar="NAME",
         ),
     ] = ()
     batch_size: Annotated[
@@ -157,7 +152,6 @@ class RerankSettings:
         Setting(
             "--reranker-revision MLXCEL_RERANKER_REVISION",
             "Branch, tag or commit of the reranker on the hub.",
-            metavar="REVISION",
         ),
     ] = ""
     log_level: LogLevel = "info"

@@ -21,7 +21,6 @@ class GatewaySettings:
         Setting(
             "--host MLXCEL_HOST LLAMA_ARG_HOST",
             "Address to listen on. One that ends in .sock is the path of a Unix socket.",
-            metavar="HOST",
         ),
     ] = "127.0.0.1"
     port: Annotated[
@@ -30,7 +29,6 @@ class GatewaySettings:
         Setting(
             "--port MLXCEL_PORT LLAMA_ARG_PORT",
             "Port to listen on. 0 with mlxcel-server: any free port.",
-            metavar="PORT",
         ),
     ] = 8080
     api_key: Annotated[
@@ -39,7 +37,6 @@ class GatewaySettings:
             "--api-key LLAMA_API_KEY",
             "Key that requests must carry. Repeat it, or give a comma list; the keys of flags, "
             "environment, file and key file add up.",
-            metavar="KEY",
             additive=True,
             secret=True,
         ),
@@ -49,7 +46,6 @@ class GatewaySettings:
         Setting(
             "--api-key-file LLAMA_ARG_API_KEY_FILE",
             "File with one key per line; lines that start with # are comments.",
-            metavar="FILE",
             additive=True,
             is_path=True,
         ),
@@ -59,7 +55,6 @@ class GatewaySettings:
         Setting(
             "--api-prefix LLAMA_ARG_API_PREFIX",
             "Path in front of every route, e.g. /llm; other paths get a 404.",
-            metavar="PATH",
         ),
     ] = ""
     allowed_origins: Annotated[
@@ -68,7 +63,6 @@ class GatewaySettings:
             "--allowed-origins MLXCEL_ALLOWED_ORIGINS",
             "Web origins whose pages may read answers, as scheme://host[:port]. Replaces "
             "--cors-origins.",
-            metavar="ORIGIN",
         ),
     ] = ()
     cors_origins: Annotated[
@@ -77,7 +71,6 @@ class GatewaySettings:
             "--cors-origins LLAMA_ARG_CORS_ORIGINS",
             "Value of Access-Control-Allow-Origin. *: any origin; localhost: those of this "
             "machine; anything else is sent unchanged.",
-            metavar="TEXT",
         ),
     ] = "*"
     cors_methods: Annotated[
@@ -85,7 +78,6 @@ class GatewaySettings:
         Setting(
             "--cors-methods LLAMA_ARG_CORS_METHODS",
             "Methods that a CORS preflight allows.",
-            metavar="LIST",
         ),
     ] = "GET, POST, DELETE, OPTIONS"
     cors_headers: Annotated[
@@ -93,7 +85,6 @@ class GatewaySettings:
         Setting(
             "--cors-headers LLAMA_ARG_CORS_HEADERS",
             "Request headers that a CORS preflight allows.",
-            metavar="LIST",
         ),
     ] = "*"
     cors_credentials: Annotated[
@@ -109,7 +100,6 @@ class GatewaySettings:
         Setting(
             "--metrics-port MLXCEL_METRICS_PORT",
             "Serve /metrics on this port too; 0: off.",
-            metavar="PORT",
         ),
     ] = 0
     slots: Annotated[bool, Setting("--slots LLAMA_ARG_ENDPOINT_SLOTS", "Serve /slots.")] = True
@@ -192,7 +182,6 @@ class GatewaySettings:
             "--store MLXCEL_STORE",
             "Where responses and conversations are stored: memory, or the URL of a Redis server "
             "such as redis://127.0.0.1:6379/0, which several gateways may share.",
-            metavar="URL",
             secret=True,
         ),
     ] = "memory"

@@ -97,7 +97,6 @@ class SamplingSettings:
         Setting(
             "--dry-sequence-breaker --dry-sequence-breakers MLXCEL_DRY_SEQUENCE_BREAKER",
             "Text at which DRY stops looking back; may be repeated.",
-            metavar="TEXT",
         ),
     ] = ("\n", ":", '"', "*")
     ignore_eos: Annotated[
@@ -111,7 +110,6 @@ class SamplingSettings:
         Setting(
             "-r --reverse-prompt MLXCEL_REVERSE_PROMPT",
             "Stop text of requests that name none; may be repeated.",
-            metavar="TEXT",
         ),
     ] = ()
     loop_detection: Annotated[
@@ -120,6 +118,5 @@ class SamplingSettings:
             "--loop-detection MLXCEL_LOOP_DETECTION",
             "End an answer that repeats itself: off, on, or MIN,MAX,COUNT: a pattern of MIN to "
             "MAX tokens repeated COUNT times. Empty: the default of the model family.",
-            metavar="RULE",
         ),
     ] = ""

@@ -36,7 +36,6 @@ class TemplateSettings:
         Setting(
             "--reasoning-budget-message LLAMA_ARG_THINK_BUDGET_MESSAGE",
             "Text inserted where a budget ends the reasoning.",
-            metavar="TEXT",
         ),
     ] = ""
     reasoning: Annotated[
@@ -51,7 +50,6 @@ class TemplateSettings:
         Setting(
             "--reasoning-effort LLAMA_ARG_REASONING_EFFORT",
             "Default reasoning effort, for templates that read it.",
-            metavar="EFFORT",
         ),
     ] = ""
     reasoning_preserve: Annotated[
@@ -73,7 +71,6 @@ class TemplateSettings:
         Setting(
             "--chat-template LLAMA_ARG_CHAT_TEMPLATE",
             "Jinja text that replaces the model's chat template.",
-            metavar="TEXT",
         ),
     ] = ""
     chat_template_file: Annotated[
@@ -81,7 +78,6 @@ class TemplateSettings:
         Setting(
             "--chat-template-file LLAMA_ARG_CHAT_TEMPLATE_FILE",
             "Jinja file that replaces the model's chat template.",
-            metavar="FILE",
             is_path=True,
         ),
     ] = ""
@@ -90,6 +86,5 @@ class TemplateSettings:
         Setting(
             "--chat-template-kwargs LLAMA_ARG_CHAT_TEMPLATE_KWARGS",
             "JSON object of template variables; a request's own take precedence.",
-            metavar="JSON",
         ),
     ] = ""

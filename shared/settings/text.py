@@ -23,7 +23,6 @@ class SlotSettings:
         Setting(
             "-m --model LLAMA_ARG_MODEL",
             "Model: a folder in mlx-lm's format, or owner/name on the Hugging Face hub.",
-            metavar="MODEL",
         ),
     ] = ""
     alias: Annotated[
@@ -31,7 +30,6 @@ class SlotSettings:
         Setting(
             "-a --alias LLAMA_ARG_ALIAS",
             "Names the model also answers to; the first one is shown.",
-            metavar="NAME",
         ),
     ] = ()
     parallel: Annotated[
@@ -140,7 +138,6 @@ class TextSettings(TemplateSettings, SamplingSettings, SlotSettings):
         Setting(
             "--prompt-cache-dir MLXCEL_PROMPT_CACHE_DIR",
             "Folder that keeps entries across restarts; empty: none.",
-            metavar="DIR",
             is_path=True,
         ),
     ] = ""
@@ -178,7 +175,6 @@ class TextSettings(TemplateSettings, SamplingSettings, SlotSettings):
         Setting(
             "--revision MLXCEL_REVISION",
             "Branch, tag or commit of the model on the hub.",
-            metavar="REVISION",
         ),
     ] = ""
     log_level: LogLevel = "info"

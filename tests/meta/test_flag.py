@@ -9,8 +9,8 @@ import pytest
 
 from deploy import cli
 from deploy.run import resolution
-from shared.config import refuse_environment
 from shared.declaration import ConfigError, entries
+from shared.refusal import refuse_environment
 from shared.settings import refused
 
 # What the reference and the notes on its server name.
@@ -28,7 +28,7 @@ def served_flags() -> set[str]:
     hidden = {
         flag
         for action in parser._actions
-        if action.help == argparse.SUPPRESS
+        if action.nargs == "?" and action.help == argparse.SUPPRESS
         for flag in action.option_strings
     }
     return set(parser._option_string_actions) - hidden
@@ -69,9 +69,9 @@ def test_a_refused_flag_stops_the_start_with_its_sentence(words, capsys):
 
 
 def test_a_refused_environment_name_does_so_too_unless_it_is_empty():
-    refuse_environment({"LLAMA_ARG_TAGS": "", "PATH": "/bin"}, refused.ENVIRONMENT, {})
+    refuse_environment({"LLAMA_ARG_TAGS": "", "PATH": "/bin"})
     with pytest.raises(ConfigError, match=r"^LLAMA_ARG_TAGS: one server serves"):
-        refuse_environment({"LLAMA_ARG_TAGS": "x"}, refused.ENVIRONMENT, {})
+        refuse_environment({"LLAMA_ARG_TAGS": "x"})
 
 
 def test_what_asks_for_what_happens_anyway_is_let_through():
@@ -81,9 +81,9 @@ def test_what_asks_for_what_happens_anyway_is_let_through():
         with pytest.raises(ConfigError):
             cli.build_parser().parse_args(words)
     environ = {"LLAMA_ARG_CACHE_REUSE": "0", "APC_ENABLED": "false"}
-    refuse_environment(environ, refused.ENVIRONMENT, refused.INERT)
+    refuse_environment(environ)
     with pytest.raises(ConfigError, match=r"^APC_ENABLED: "):
-        refuse_environment({"APC_ENABLED": "1"}, refused.ENVIRONMENT, refused.INERT)
+        refuse_environment({"APC_ENABLED": "1"})
     assert refused.INERT.keys() <= refused.FLAGS.keys() | refused.ENVIRONMENT.keys()
 
 

@@ -11,7 +11,6 @@ import pytest
 
 from deploy import cli
 from deploy.run import resolution
-from shared.config import plain_switches
 from shared.declaration import ConfigError, entries
 from shared.fleet import load_fleet
 from shared.lifecycle import PermanentError
@@ -105,19 +104,6 @@ def test_flag_beats_environment_beats_file(settle):
 def test_a_number_out_of_its_bounds_stops_the_start(settle, words, file, environ, complaint):
     with pytest.raises(ConfigError, match=f"^{complaint}$"):
         settle(*words, file='[[workers]]\nmodel = "o/n"\n' + file, environ=environ)
-
-
-def test_a_switch_may_be_given_a_value():
-    def plain(*words):
-        return plain_switches(words, resolution.GROUPS)
-
-    assert plain("--prompt-cache-enabled=false", "--slots=on") == [
-        "--no-prompt-cache-enabled",
-        "--slots",
-    ]
-    assert plain("--alias=true", "-m=x", "--no-slots") == ["--alias=true", "-m=x", "--no-slots"]
-    with pytest.raises(ConfigError, match="'maybe' is not true or false"):
-        plain("--slots=maybe")
 
 
 @pytest.mark.parametrize(("text", "slots"), [("-1", 4), ("8", 8)])
