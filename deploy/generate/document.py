@@ -113,18 +113,18 @@ _PAGE_HEAD: Final = """\
 
 <!-- `make docs` writes this page from shared/settings. -->
 
-Processes read the fleet file (`deploy/mlxcel.toml`), each its own section. A flag of
-`mlxcel-server` beats an environment name, which beats the file; API keys of all three add up.
-Relative paths start at the fleet file's folder, those of flags at the working folder.
-`deploy/sample.toml` is a fleet file with every setting at its default.
+Each process reads its own section of the fleet file (`deploy/mlxcel.toml`). A flag of
+`mlxcel-server` takes precedence over the environment, and both over the file; API keys of all
+three add up. Relative paths in the fleet file start at its folder, those of flags at the working
+folder. `deploy/sample.toml` is a fleet file with every setting at its default.
 """
 
 
 _REFUSED_HEAD: Final = """\
 ## Names that are refused
 
-Flags and environment names of similar servers that mean nothing here. Each stops the start with
-its sentence, unless it asks for what happens anyway.
+Flags and environment names of similar servers that are not served here. Each stops the start with
+its message, except with a value that asks for what this server does anyway.
 """
 
 

@@ -1,8 +1,7 @@
-"""Names that users of the reference and of llama-server know, and that mean nothing here.
+"""Flags and environment names of the reference and of llama-server that are not served.
 
-Owns the sentence each is refused with: a flag or environment name that is taken in silence and
-does nothing is worse than one that stops the start. Values that ask for what happens anyway stop
-nothing. Pure data; docs/configuration.md shows it.
+Each has the sentence it is refused with, so that none is ignored silently. Values that ask for
+what this server does anyway are accepted. Pure data; docs/configuration.md shows it.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ REFUSED: Final = (
         ),
     ),
     Refusal(
-        "models of the hub lie in the hub's own cache; HF_HOME moves it",
+        "hub models are in the hub's own cache; set HF_HOME to move it",
         flags=("--model-store-root",),
         env=("MLXCEL_MODELS_DIR", "MLXCEL_CACHE_DIR"),
     ),
@@ -66,12 +65,12 @@ REFUSED: Final = (
         flags=("--max-batch-size", "--no-batch"),
     ),
     Refusal(
-        "prompts are prefilled in chunks that suit what is decoding; --batch-size is the largest",
+        "the prefill chunk depends on what is decoding; --batch-size is the largest",
         flags=("--max-batch-prefill", "--max-batch-prefill-tokens", "--prefill-grant-interval"),
         env=("MLXCEL_MAX_BATCH_PREFILL_TOKENS", "MLXCEL_PREFILL_GRANT_INTERVAL"),
     ),
     Refusal(
-        "the youngest sequence of the lowest priority is the one that gives way",
+        "the newest sequence of the lowest priority is always preempted first",
         flags=("--preemption-policy",),
     ),
     Refusal(
@@ -162,7 +161,7 @@ REFUSED: Final = (
         env=("LLAMA_ARG_CACHE_RAM",),
     ),
     Refusal(
-        "prompts are reused from their beginning alone",
+        "only prefixes of prompts are reused",
         flags=("--cache-reuse",),
         env=("LLAMA_ARG_CACHE_REUSE",),
     ),
@@ -215,7 +214,7 @@ REFUSED: Final = (
         env=("LLAMA_ARG_LANG_BIAS",),
     ),
     Refusal(
-        "how much is logged is set with --log-level; send the output where it should go",
+        "set the log level with --log-level; redirect the output to a file",
         flags=(
             "-v",
             "--verbose",
@@ -239,7 +238,7 @@ REFUSED: Final = (
         env=("AIP_MODE",),
     ),
     Refusal("weights are used as they are", env=("MLXCEL_SURGERY",)),
-    Refusal("nobody's prompt is shown to others", env=("LLAMA_SERVER_SLOTS_DEBUG",)),
+    Refusal("prompts of other users are never shown", env=("LLAMA_SERVER_SLOTS_DEBUG",)),
 )
 
 _OFF: Final = ("0", "false", "off", "no", "disabled")

@@ -52,6 +52,21 @@ def test_a_port_of_this_server_is_refused_and_says_so(taken, tmp_path, monkeypat
         preflight.check_port("127.0.0.1", taken)
 
 
+def test_address_is_read_from_environment_and_file(tmp_path):
+    path = tmp_path / "fleet.toml"
+    path.write_text('[gateway]\nport = 1000\nhost = "::"\n')
+    assert preflight.read_address(path, {}) == ("::", 1000)
+    environ = {"MLXCEL_PORT": "2000", "LLAMA_ARG_PORT": "3000", "LLAMA_ARG_HOST": "127.0.0.2"}
+    assert preflight.read_address(path, environ) == ("127.0.0.2", 2000)
+    with pytest.raises(PermanentError, match="port 'x' is not a whole number"):
+        preflight.read_address(path, {"MLXCEL_PORT": "x"})
+    path.write_text("")
+    assert preflight.read_address(path, {}) == ("127.0.0.1", 8080)
+    path.write_text("[gateway")
+    with pytest.raises(PermanentError, match=r"fleet\.toml: "):
+        preflight.read_address(path, {})
+
+
 @pytest.mark.parametrize("port", [0, -1, 65536])
 def test_a_number_that_is_no_port_is_refused(port):
     with pytest.raises(PermanentError, match="not between 1 and 65535"):
