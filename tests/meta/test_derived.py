@@ -1,4 +1,4 @@
-"""Committed files that are made from others equal what would be made today."""
+"""Committed generated files are up to date."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("path", document.render_all(), ids=str)
-def test_a_derived_file_is_up_to_date(path):
+def test_a_generated_file_is_up_to_date(path):
     assert (ROOT / path).read_text(encoding="utf-8") == document.render_all()[path], "make docs"
 
 
@@ -32,7 +32,7 @@ def test_generated_protobuf_code_equals_the_committed_code(tmp_path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_sample_fleet_file_with_its_settings_switched_on_gives_the_defaults(tmp_path, kind):
+def test_the_sample_fleet_file_with_all_settings_enabled_gives_the_defaults(tmp_path, kind):
     head, *sections = document.render_sample().split("# ---- with kind = ")
     section = next(text for text in sections if text.startswith(f'"{kind}"'))
     lines = f"{head}# {section}".splitlines()
@@ -53,7 +53,7 @@ def test_the_sample_names_every_key_of_a_worker():
     assert {name for name, _, _ in document._WORKER_KEYS} == set(fleet._WORKER_KEYS)
 
 
-def test_constraints_pin_every_package_exactly_and_name_no_place():
+def test_constraints_pin_exact_versions_without_urls_or_paths():
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     pins = [line for line in lines if not line.startswith("#")]
     assert len(pins) > 50

@@ -1,4 +1,4 @@
-"""Every flag and environment name of the reference is either served or refused with a sentence."""
+"""Every flag and environment name of the reference is either served or refused with a reason."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from shared.declaration import ConfigError, entries
 from shared.refusal import refuse_environment
 from shared.settings import refused
 
-# What the reference and the notes on its server name.
+# The names in the reference and in the notes on its server.
 NAMES = Path(__file__).with_name("name.txt").read_text("utf-8").split()
 FLAGS = [name for name in NAMES if name.startswith("-")]
 ENVIRONMENT = [name for name in NAMES if not name.startswith("-")]
 
 SETTINGS = [entry for group in resolution.GROUPS for entry in entries(group)]
-# The hub's own library reads it.
+# Read by the library of the hub.
 OTHERS = {"HF_TOKEN"}
 
 
@@ -39,7 +39,7 @@ def served_names() -> set[str]:
 
 
 @pytest.mark.parametrize("entry", SETTINGS, ids=lambda entry: entry.name)
-def test_a_default_is_allowed(entry):
+def test_a_default_is_valid(entry):
     assert entry.decode(entry.default, entry.name) == entry.default
 
 
@@ -53,7 +53,7 @@ def test_an_environment_name_is_served_or_refused(name):
     assert (name in served_names()) != (name in refused.ENVIRONMENT)
 
 
-def test_nothing_else_is_refused():
+def test_only_names_of_the_reference_are_refused():
     assert set(refused.FLAGS) <= set(FLAGS)
     assert set(refused.ENVIRONMENT) <= set(ENVIRONMENT)
 
@@ -61,20 +61,20 @@ def test_nothing_else_is_refused():
 @pytest.mark.parametrize(
     "words", [["--lora", "x.gguf"], ["--no-batch"], ["-v"], ["-md", "x", "-m", "y"], ["--lora=x"]]
 )
-def test_a_refused_flag_stops_the_start_with_its_sentence(words, capsys):
+def test_a_refused_flag_stops_the_start_with_its_reason(words, capsys):
     with pytest.raises(SystemExit):
         cli.main(words)
     flag = words[0].partition("=")[0]
     assert capsys.readouterr().err == f"error: {flag}: {refused.FLAGS[flag]}\n"
 
 
-def test_a_refused_environment_name_does_so_too_unless_it_is_empty():
+def test_a_refused_environment_name_stops_the_start_unless_empty():
     refuse_environment({"LLAMA_ARG_TAGS": "", "PATH": "/bin"})
     with pytest.raises(ConfigError, match=r"^LLAMA_ARG_TAGS: one server serves"):
         refuse_environment({"LLAMA_ARG_TAGS": "x"})
 
 
-def test_what_asks_for_what_happens_anyway_is_let_through():
+def test_a_refused_flag_with_an_inert_value_is_accepted():
     words = ["--cache-reuse", "0", "--warmup", "--cache-type-k=f16", "--port", "1"]
     assert cli.build_parser().parse_args(words).port == "1"
     for words in (["--cache-reuse", "256"], ["--cache-reuse"], ["--warmup", "0"]):
@@ -88,6 +88,6 @@ def test_what_asks_for_what_happens_anyway_is_let_through():
 
 
 @pytest.mark.parametrize("refusal", refused.REFUSED, ids=lambda r: (*r.flags, *r.env)[0])
-def test_a_sentence_says_something(refusal):
+def test_a_reason_is_a_sentence_without_a_full_stop(refusal):
     assert len(refusal.sentence.split()) >= 4
     assert not refusal.sentence.endswith(".")

@@ -1,4 +1,4 @@
-"""One server with the starter model, and one with those of sound, which all tests here share."""
+"""Servers shared by the tests: one with the starter model, one with the audio models."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAME = "SmolLM2-135M-Instruct"
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory):
-    """A server whose answers end after 48 tokens unless a request says otherwise."""
+    """A server whose default `max_tokens` is 48."""
     worker = {
         "name": "text",
         "model": str(starter_folder()),
@@ -29,14 +29,14 @@ def server(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def outcomes(server):
-    """What every example got, of the reference and of the documentation, run together."""
+    """The outcome of every example of the reference and the documentation, run together."""
     commands = {e.place: e.text for e in read_pages("text") if e.is_command}
     return run_commands(read_reference() | commands, server.url)
 
 
 @pytest.fixture(scope="session")
 def studio(tmp_path_factory):
-    """A server with one worker that hears English and speaks."""
+    """A server with one audio worker: English transcription and speech."""
     worker = {
         "name": "studio",
         "kind": "audio",

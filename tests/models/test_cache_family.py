@@ -1,8 +1,8 @@
-"""What the text engine builds on: mlx-lm's caches let rows come and go without changing a word.
+"""The text engine relies on this: rows join and leave mlx-lm's caches without changing their text.
 
-Each family's rows are prefilled alone, merged, decoded together, joined by others, taken out,
-decoded alone and put back, also past the sliding window; at every step their logits must be those
-of a row that never met another. A mistake in a cache moves logits by tenths, rounding by 1e-5.
+The rows of each family are prefilled alone, merged, decoded together, joined by others, extracted,
+decoded alone and put back, also past the sliding window. At every step their logits must equal
+those of a row that runs alone. A cache error changes logits by tenths, rounding by 1e-5.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from mlx_lm.models.cache import make_prompt_cache
 from tests.checkpoint import build
 from workers.text.engine.batch import Batch
 
-# Around the 32 tokens of the sliding window, and one prompt that has nothing to prefill.
+# Around the 32 tokens of the sliding window, and one prompt without prefill.
 LENGTHS_TOKENS = (19, 1, 32, 90, 33)
 STEPS = 120
 TOLERANCE = 1e-3
 
 
 class Row:
-    """A prompt with the text and logits it gives when it runs alone."""
+    """A prompt with its text and logits when it runs alone."""
 
     def __init__(self, model, length_tokens):
         self._model = model
@@ -96,7 +96,7 @@ def model(request):
     return mlx_lm.load(str(build(request.param)))[0]
 
 
-def test_prompt_fed_in_chunks_is_the_prompt_fed_whole(model):
+def test_prefill_in_chunks_equals_prefill_at_once(model):
     row = Row(model, 150)
     for chunk_tokens in (64, 16, 1):
         row.next, row.done = row.prompt[-1], 0
@@ -112,13 +112,13 @@ def test_rows_that_join_leave_and_return_keep_their_text(model):
 
     parked = extract(cache, 1)
     keep(cache, [0, 2, 3])
-    run(model, parked, [b], steps=7)  # goes on alone
+    run(model, parked, [b], steps=7)  # continues alone
     run(model, cache, [a, c, d], steps=45)  # wraps the window meanwhile
     extend(cache, merge(parked))
     extend(cache, merge(e.prefill()))
     run(model, cache, [a, c, d, b, e], steps=10)
 
-    keep(cache, [3, 4])  # the short ones are left
+    keep(cache, [3, 4])  # the short ones remain
     run(model, cache, [b, e], steps=50)
     last = extract(cache, 1)
     run(model, last, [e], steps=STEPS - e.done)
@@ -127,7 +127,7 @@ def test_rows_that_join_leave_and_return_keep_their_text(model):
     assert (a.done, c.done, d.done, b.done, e.done) == (100, 100, 75, STEPS, STEPS)
 
 
-def test_row_taken_out_of_a_batch_holds_no_more_memory_than_its_own(model):
+def test_an_extracted_row_holds_only_its_own_memory(model):
     def held_bytes():
         gc.collect()
         mx.clear_cache()

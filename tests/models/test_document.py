@@ -1,4 +1,4 @@
-"""Every example of the documentation does what it says."""
+"""Every example of the documentation works."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ COMMANDS = [place for place, example in EXAMPLES.items() if example.is_command]
 PROGRAMS = [place for place, example in EXAMPLES.items() if example.language == "python"]
 
 
-def test_the_pages_have_examples():
+def test_the_documentation_has_examples():
     assert COMMANDS and PROGRAMS
 
 
 @pytest.mark.parametrize("place", COMMANDS)
-def test_a_command_is_answered(outcomes, place):
+def test_a_command_gets_its_status(outcomes, place):
     outcome = outcomes[place]
     assert outcome.status == EXAMPLES[place].expected_status, outcome.body
     assert outcome.body
 
 
 @pytest.mark.parametrize("place", PROGRAMS)
-def test_a_program_prints_something(server, place):
+def test_a_program_prints_output(server, place):
     assert run_python(EXAMPLES[place].text, server.url).strip()
 
 
-def test_the_pages_name_the_model_that_is_there():
+def test_the_documentation_names_the_starter_model():
     named = [example for example in EXAMPLES.values() if '"model"' in example.text]
     for example in named:
         assert NAME in example.text, example.place

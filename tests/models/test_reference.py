@@ -1,4 +1,4 @@
-"""The reference's curl examples, every one of them, against the starter model."""
+"""All curl examples of the reference, with the starter model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.example import read_reference
 from tests.models.conftest import NAME
 
 COMMANDS = read_reference()
-# Example → vendor and component of its body.
+# Example → vendor and component of its response.
 COMPONENTS = {
     "priority": ("openai", "CreateChatCompletionResponse"),
     "greedy": ("openai", "CreateChatCompletionResponse"),
@@ -25,7 +25,7 @@ COMPONENTS = {
 }
 
 
-def test_there_are_as_many_as_in_the_reference():
+def test_all_examples_of_the_reference_are_present():
     assert len(COMMANDS) == 17
 
 
@@ -35,7 +35,7 @@ def test_an_example_is_answered(outcomes, name):
 
 
 @pytest.mark.parametrize("name", COMPONENTS)
-def test_the_body_is_as_specified(outcomes, name):
+def test_a_response_follows_the_specification(outcomes, name):
     vendor, component = COMPONENTS[name]
     assert spec.find_errors(vendor, component, json.loads(outcomes[name].body)) == []
 
@@ -47,11 +47,11 @@ def test_a_chat_completion(outcomes, name):
     assert choice["message"]["content"]
     most = 100 if name == "answer" else 48
     assert 0 < body["usage"]["completion_tokens"] <= most
-    # The reference's models are not here; the one that is answers, and says so.
+    # The models of the reference are not served; the default model answers, under its own name.
     assert body["model"] == NAME
 
 
-def test_an_answer_keeps_to_the_schema(outcomes):
+def test_an_answer_follows_the_schema(outcomes):
     (choice,) = json.loads(outcomes["schema"].body)["choices"]
     text = choice["message"]["content"]
     assert text.startswith("{")
@@ -70,7 +70,7 @@ def test_a_stream_of_chunks(outcomes):
         assert spec.find_errors("openai", "CreateChatCompletionStreamResponse", chunk) == []
 
 
-def test_a_picture_is_refused(outcomes):
+def test_an_image_is_refused(outcomes):
     error = json.loads(outcomes["image"].body)["error"]
     assert outcomes["image"].status == 501
     assert error["type"] == "not_supported_error"
@@ -89,7 +89,7 @@ def test_the_capital_of_france_in_two_dialects(outcomes):
 def test_a_response_and_a_message(outcomes):
     response = json.loads(outcomes["responses"].body)
     assert response["object"] == "response"
-    # The example sets no temperature: some answers are longer than the server's limit.
+    # Without a temperature some answers exceed the server's limit.
     assert response["status"] in ("completed", "incomplete")
     assert response["output_text"]
     message = json.loads(outcomes["messages"].body)
@@ -103,10 +103,10 @@ def test_text_to_tokens_and_back(outcomes):
     assert isinstance(json.loads(outcomes["detokenize"].body)["content"], str)
 
 
-def test_what_the_server_tells_of_itself(outcomes):
+def test_health_models_and_metrics(outcomes):
     (entry,) = json.loads(outcomes["models"].body)["data"]
     assert (entry["id"], entry["owned_by"]) == (NAME, "user")
-    # With -i the header comes before the body.
+    # With -i the headers precede the body.
     head, _, body = outcomes["health"].body.partition("\n\n")
     assert head.startswith("HTTP/1.1 200 OK")
     assert json.loads(body)["status"] == "ok"

@@ -1,4 +1,4 @@
-"""The starter model through the whole server, with the official client as oracle."""
+"""The starter model through the whole server, checked with the official client."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def test_the_capital_of_france_is_paris(sync_client):
     assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
 
 
-def test_a_raw_prompt_is_continued(sync_client):
+def test_a_text_completion_continues_the_prompt(sync_client):
     fields = {"model": NAME, "prompt": "The capital of France is", "temperature": 0}
     (choice,) = sync_client.completions.create(**fields, max_tokens=2, logprobs=1).choices
     assert choice.text.startswith(" Paris")
     assert choice.logprobs.tokens[0] == " Paris"
 
 
-async def test_tokens_are_those_of_llama_server(server):
+async def test_tokens_equal_those_of_llama_server(server):
     """Recorded from a llama-server with the same model."""
     ids = [19556, 24488, 233, 15107, 235, 119, 321, 231, 10813, 235, 119, 321, 231, 10813, 235]
     ids += [117, 905]
@@ -76,7 +76,7 @@ async def test_a_stream_gives_the_same_text_and_usage(sync_client, async_client)
     )
 
 
-async def test_streams_of_a_killed_worker_go_on_with_the_same_text(server):
+async def test_streams_of_a_killed_worker_continue_with_the_same_text(server):
     prompts = ["Name three colours.", "Count to ten.", "What is rain?", "Say hello in French."]
     settings = [GREEDY, GREEDY, {"seed": 1, "top_k": 40}, {"seed": 2, "temperature": 1.0}]
     async with connect(server.url, max_tokens=24, cache_prompt=False) as client:

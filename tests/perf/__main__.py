@@ -1,7 +1,6 @@
-"""`python -m tests.perf [CASE …]`: measures this server beside others, in one run on one machine.
+"""`python -m tests.perf [CASE …]`: compares this server with others, in one run on one machine.
 
-Prints tables of ratios and judges nothing: a slow machine is no failure. Needs the starter model;
-makes the tiny one.
+Prints tables of ratios; nothing passes or fails. Needs the starter model; makes the tiny one.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ async def main(arguments: argparse.Namespace) -> None:
 
 
 def _unwind_on_signals() -> None:
-    """Let a signal end every process started here; a shell's background jobs ignore Ctrl-C."""
+    """End every process started here on a signal; background jobs of a shell ignore Ctrl-C."""
     task = asyncio.current_task()
     assert task is not None
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -100,7 +99,7 @@ def _arguments() -> argparse.Namespace:
 
 if __name__ == "__main__":
     try:
-        # The client shares the machine with what it measures: the cheaper, the better.
+        # The client shares the machine with the servers, so it must be cheap.
         uvloop.run(main(_arguments()))
     except (StartError, BrokenStreamError) as failure:
         sys.exit(f"{type(failure).__name__}: {failure}")

@@ -1,4 +1,4 @@
-"""Seconds of sound per second, heard and spoken: the bare library beside the whole server."""
+"""Seconds of audio per second, transcribed and synthesized: the bare library and this server."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _TEXTS: Final = {
 }
 _PCM_BYTES_PER_S: Final = 48_000
 _LONGEST_S: Final = 3600
-# Before each turn: the threads of whoever computed last are still spinning.
+# Before each turn: the threads of the last contestant still spin.
 _PAUSE_S: Final = 0.5
 
 
 async def measure(whisper: Path, kokoro: Path, rounds: int) -> None:
-    """Print what is heard, one recording at a time and several; and what is spoken."""
+    """Measure transcription of one recording and of several at once, and speech."""
     worker = {
         "name": "studio",
         "kind": "audio",
@@ -59,7 +59,7 @@ async def _measure_hearing(model: Path, session: aiohttp.ClientSession, rounds: 
     with _bare("tests.perf.bare_audio", model, SOUND) as library:
         for count in _TOGETHER:
             bare, ours = [], []
-            # In turn, so that what else the machine does meets both. Several take long enough.
+            # In turn, so that other load affects both.
             for _ in range(rounds if count == 1 else 1):
                 bare.append(await asyncio.to_thread(_ask, library, str(count)))
                 ours.append(await _hear(session, count))
@@ -94,7 +94,7 @@ async def _measure_speaking(model: Path, session: aiohttp.ClientSession, rounds:
 
 @contextmanager
 def _bare(module: str, *paths: Path) -> Iterator[subprocess.Popen[str]]:
-    """Yield a yardstick, ready."""
+    """Start a baseline and wait until it is ready."""
     command = [sys.executable, "-m", module, *map(str, paths)]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=ROOT) as process:
@@ -107,7 +107,7 @@ def _bare(module: str, *paths: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def _ask(process: subprocess.Popen[str], line: str) -> float:
-    """Return the seconds that a job takes the yardstick."""
+    """Return the seconds of a job in the baseline."""
     assert process.stdin is not None
     time.sleep(_PAUSE_S)
     print(line, file=process.stdin, flush=True)
@@ -120,7 +120,7 @@ def _read(process: subprocess.Popen[str]) -> str:
 
 
 async def _hear(session: aiohttp.ClientSession, count: int) -> float:
-    """Return the seconds that some requests take together."""
+    """Return the seconds of several simultaneous requests."""
     data = SOUND.read_bytes()
     await asyncio.sleep(_PAUSE_S)
 
@@ -136,7 +136,7 @@ async def _hear(session: aiohttp.ClientSession, count: int) -> float:
 
 
 async def _speak(session: aiohttp.ClientSession, text: str) -> tuple[float, float, float]:
-    """Return the seconds to the first byte and to the last, and those of sound."""
+    """Return the seconds to the first byte, to the last byte, and of audio."""
     body = {"model": "tts-1", "input": text, "response_format": "pcm"}
     await asyncio.sleep(_PAUSE_S)
     start_s = time.perf_counter()

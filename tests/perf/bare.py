@@ -1,8 +1,8 @@
-"""The yardstick: mlx-lm's `BatchGenerator` in a loop, in a process of its own.
+"""The baseline: mlx-lm's `BatchGenerator` in a loop, in its own process.
 
-`python -m tests.perf.bare MODEL` reads one job per line on stdin and answers with one line; it
-ends with its input. There is no text, no HTTP and no second process in it: what a server adds to
-this is what the server costs.
+`python -m tests.perf.bare MODEL` reads one job per line on stdin and prints one line per job, until
+end of input. It has no detokenizing, no HTTP and no second process; the difference to a server is
+the cost of the server.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from mlx_lm.sample_utils import make_sampler
 
 
 def main() -> None:
-    """Answer jobs until stdin ends."""
     model, tokenizer = mlx_lm.load(sys.argv[1])
     print("ready", flush=True)
     for line in sys.stdin:
@@ -26,10 +25,10 @@ def main() -> None:
 
 
 def run(model: Any, tokenizer: Any, job: dict[str, Any]) -> dict[str, float]:
-    """Generate for all prompts together; return the tokens and how long they took.
+    """Generate for all prompts in one batch; return the number of tokens and the seconds.
 
-    The one sampler of all rows is called once per step, as in a server whose requests all ask
-    for the same.
+    One sampler for all rows is called once per step, as in a server whose requests have the same
+    settings.
     """
     prompts = [encode(tokenizer, prompt) for prompt in job["prompts"]]
     generator = BatchGenerator(
@@ -53,7 +52,7 @@ def run(model: Any, tokenizer: Any, job: dict[str, Any]) -> dict[str, float]:
 
 
 def encode(tokenizer: Any, prompt: str) -> list[int]:
-    """Return the tokens of a chat of one turn."""
+    """Return the tokens of a chat with one message."""
     turn = [{"role": "user", "content": prompt}]
     return tokenizer.apply_chat_template(turn, add_generation_prompt=True, tokenize=True)
 

@@ -1,7 +1,7 @@
-"""The yardstick of transcription: mlx-audio's own `generate`, in a process of its own.
+"""The baseline of transcription: mlx-audio's `generate`, in its own process.
 
-`python -m tests.perf.bare_audio MODEL SOUND` transcribes once per line on stdin, as often as the
-line says, and answers with the seconds it took. There is no HTTP and no second process in it.
+`python -m tests.perf.bare_audio MODEL SOUND` transcribes per line on stdin, as many times
+as the line says, and prints the seconds. It has no HTTP and no second process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from workers.audio.sound import recording
 
 
 def main() -> None:
-    """Answer jobs until stdin ends."""
     device = runtime.set_up(1.0)
     model = whisper.load_network(Path(sys.argv[1]), full_precision=device.full_precision)
     _restore(model)
@@ -35,7 +34,7 @@ def main() -> None:
 
 
 def _restore(model: Any) -> None:
-    """Give the network back what the product replaces in it."""
+    """Undo the server's replacements in the network."""
     for block in model.decoder.blocks:
         ours = block.cross_attn
         block.cross_attn = MultiHeadAttention(ours.query.weight.shape[0], ours.n_head)

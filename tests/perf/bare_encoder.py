@@ -1,9 +1,9 @@
-"""The yardsticks for embeddings, each in a process of its own.
+"""The baselines of embeddings, each in its own process.
 
-`python -m tests.perf.bare_encoder ENGINE MODEL` reads one JSON list of texts per line on stdin
-and answers with the seconds they took, tokenizing included. Rows are sorted by length and go
-through in fixed batches. `mlx` is this project's network in a loop without a server, `onnx`
-onnxruntime on the same weights.
+`python -m tests.perf.bare_encoder ENGINE MODEL` reads one JSON list of texts per line on stdin and
+prints the seconds, tokenizing included. Rows are sorted by length and computed in fixed batches.
+`mlx` is this project's network in a loop without a server, `onnx` is onnxruntime with the same
+weights.
 """
 
 from __future__ import annotations
@@ -19,13 +19,12 @@ import numpy as np
 from tokenizers import Tokenizer
 
 ROWS = 32
-# As many tokens as one pass of the server takes.
+# As many tokens as in one pass of the server.
 TOKENS = 512
 Forward = Callable[["np.ndarray[Any, Any]", "np.ndarray[Any, Any]"], "np.ndarray[Any, Any]"]
 
 
 def main() -> None:
-    """Answer lists until stdin ends."""
     engine, folder = sys.argv[1], Path(sys.argv[2])
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.no_padding()
@@ -62,7 +61,7 @@ def embed(tokenizer: Tokenizer, forward: Forward, texts: list[str]) -> np.ndarra
 
 def load_mlx(folder: Path) -> Forward:
     """Return the forward pass of this project's network."""
-    import mlx.core as mx  # noqa: PLC0415 - each engine is loaded in its own process alone
+    import mlx.core as mx  # noqa: PLC0415 - each engine is loaded in its own process only
 
     from workers.embed.network import weights  # noqa: PLC0415
     from workers.embed.pooling import POOLS  # noqa: PLC0415

@@ -1,8 +1,8 @@
-"""The yardstick of speech: mlx-audio's own network, in a process of its own.
+"""The baseline of speech: mlx-audio's network, in its own process.
 
-`python -m tests.perf.bare_speech MODEL` speaks the text of each line on stdin, piece by piece as
-the product cuts it, and answers with the seconds it took. There is no HTTP and no second process
-in it but espeak-ng; MLX's slow convolutions on a CPU are replaced as in the product.
+`python -m tests.perf.bare_speech MODEL` synthesizes the text of each line on stdin, divided as in
+the server, and prints the seconds. It has no HTTP and no second process but espeak-ng; the slow
+convolutions of MLX's CPU backend are replaced as in the server.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from workers.audio.speech.splitting import split_text
 
 
 def main() -> None:
-    """Answer jobs until stdin ends."""
     if runtime.set_up(1.0).full_precision:
         convolution.install()
     model = load_kokoro(Path(sys.argv[1]))

@@ -1,7 +1,6 @@
-"""The one client of all servers: streams of chat completions, with the time of every event.
+"""The client for all servers: streams of chat completions, with the time of every event.
 
-Owns nothing of what is compared. It runs in a single thread beside the servers on the same
-machine, so it also says how much of a processor it took itself.
+It runs in a single thread on the machine of the servers, so it also reports its own CPU time.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ import orjson
 
 GREEDY: Final[Mapping[str, Any]] = {"temperature": 0.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
 SAMPLED: Final[Mapping[str, Any]] = {"temperature": 0.8, "top_k": 40, "top_p": 1.0, "min_p": 0.0}
-# Longest silence of a stream before it counts as broken.
+# A stream without an event for this long counts as broken.
 SILENCE_S: Final = 120.0
 
 
 @dataclass
 class Stream:
-    """One streamed answer. Times are those of `time.perf_counter`."""
+    """One streamed answer; times are those of `time.perf_counter`."""
 
     sent_s: float
     arrivals_s: list[float] = field(default_factory=list)
@@ -37,31 +36,30 @@ class Stream:
         return min([*self.arrivals_s[:1], self.ended_s]) - self.sent_s
 
     def gaps_s(self, since_s: float = 0.0, until_s: float = float("inf")) -> list[float]:
-        """Return the times between neighbouring events of which the later lies in a span."""
+        """Return the times between consecutive events whose second one lies in a span."""
         pairs = zip(self.arrivals_s, self.arrivals_s[1:], strict=False)
         return [later - former for former, later in pairs if since_s <= later <= until_s]
 
 
 class BrokenStreamError(Exception):
-    """A server answered with something else than a stream that ends in usage.
+    """An answer is not a stream that ends with usage.
 
-    Args: what it did, in a word that can be counted; who; and what it said.
+    Args: a word for the kind of failure; the server; its output.
     """
 
     @property
     def what(self) -> str:
-        """The word."""
         return str(self.args[0])
 
 
 def open_session(base_url: str) -> aiohttp.ClientSession:
-    """Return a session that opens as many connections as there are streams."""
+    """Return a session with an unlimited number of connections."""
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=SILENCE_S)
     return aiohttp.ClientSession(base_url, timeout=timeout, connector=aiohttp.TCPConnector(limit=0))
 
 
 class Client:
-    """Talks to one server through a session of `open_session`."""
+    """A client of one server, with a session of `open_session`."""
 
     def __init__(self, server: str, session: aiohttp.ClientSession) -> None:
         self.server = server
@@ -74,9 +72,9 @@ class Client:
         settings: Mapping[str, Any] = GREEDY,
         on_text: Callable[[], None] | None = None,
     ) -> Stream:
-        """Send one chat of one turn and read its answer to the end."""
+        """Send a chat with one message and read its answer to the end."""
         body = {
-            # The name under which mlx_lm.server knows the model it was started with.
+            # The name that mlx_lm.server uses for the model it was started with.
             "model": "default_model",
             "messages": [{"role": "user", "content": prompt}],
             "max_tokens": max_tokens,
@@ -124,7 +122,7 @@ def _take(stream: Stream, now_s: float, event: Any) -> None:
 
 @dataclass(frozen=True)
 class Load:
-    """What several streams did together."""
+    """The results of several simultaneous streams."""
 
     tokens: int
     seconds: float
@@ -132,7 +130,7 @@ class Load:
 
     @property
     def tokens_per_s(self) -> float:
-        """Completion tokens of all streams, from the first request to the last answer's end."""
+        """Completion tokens of all streams per second, from the first request to the last end."""
         return self.tokens / self.seconds
 
 
@@ -142,7 +140,7 @@ async def run_load(
     max_tokens: int,
     settings: Sequence[Mapping[str, Any]],
 ) -> Load:
-    """Run one stream per prompt at once; `settings` are dealt out in turn."""
+    """Run one stream per prompt at once; `settings` are assigned in turn."""
     start_s, cpu_start_s = time.perf_counter(), time.process_time()
     streams = await asyncio.gather(
         *(

@@ -1,7 +1,7 @@
-"""Starts and ends what is measured: the bare loop, this server, mlx_lm.server.
+"""Starts and stops the contestants: the bare loop, this server, mlx_lm.server.
 
-Owns their processes: each has its own process group and is gone, whatever happens, when its
-context ends. All of them inherit one environment, so that a preloaded BLAS serves all alike.
+Owns their processes: each has its own process group, which is killed when its context ends. All
+inherit the same environment, so that a preloaded BLAS is used by all.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ JOB_S: Final = 600.0
 
 
 class StartError(Exception):
-    """A contestant did not come up; the message ends with its last words."""
+    """A contestant did not start; the message ends with its last output."""
 
 
 @dataclass
@@ -47,12 +47,12 @@ class Server:
     async def run(
         self, prompts: Sequence[str], max_tokens: int, *settings: Mapping[str, Any]
     ) -> Load:
-        """Run one stream per prompt; several settings are dealt out in turn."""
+        """Run one stream per prompt; several settings are assigned in turn."""
         return await run_load(self.client, prompts, max_tokens, settings or (GREEDY,))
 
 
 class Bare:
-    """The bare loop's process."""
+    """The process of the bare loop."""
 
     name = "bare"
 
@@ -68,13 +68,13 @@ class Bare:
         return Load(answer["tokens"], answer["seconds"])
 
     async def ask(self, line: bytes) -> bytes:
-        """Return the line that the process answers to a line."""
+        """Send a line and return the line of the process."""
         assert self._process.stdin is not None
         self._process.stdin.write(line + b"\n")
         return await self.read_line(JOB_S)
 
     async def read_line(self, timeout_s: float) -> bytes:
-        """Return the next line the process writes."""
+        """Return the next line of the process."""
         assert self._process.stdout is not None
         line = await asyncio.wait_for(self._process.stdout.readline(), timeout_s)
         if not line:
@@ -111,7 +111,7 @@ async def bare(model: Path) -> AsyncIterator[Bare]:
 
 @contextlib.asynccontextmanager
 async def open_bare(arguments: Sequence[str]) -> AsyncIterator[Bare]:
-    """Start a loop that answers lines, and wait for its first."""
+    """Start a baseline and wait for its first line."""
     pipes = {"stdin": asyncio.subprocess.PIPE, "stdout": asyncio.subprocess.PIPE}
     async with _process(arguments, **pipes) as process:
         loop = Bare(process)
@@ -138,7 +138,7 @@ async def mlxcel(model: Path, parallel: int) -> AsyncIterator[Server]:
 
 @contextlib.asynccontextmanager
 async def mlx_lm_server(model: Path, parallel: int) -> AsyncIterator[Server]:
-    """Start mlx-lm's own server, with room for as many streams at once."""
+    """Start mlx-lm's server for as many parallel streams."""
     port = find_free_port()
     command = ["-m", "mlx_lm", "server", "--model", str(model), "--port", str(port)]
     command += ["--decode-concurrency", str(parallel), "--prompt-concurrency", str(parallel)]

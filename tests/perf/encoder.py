@@ -1,7 +1,7 @@
 """Texts per second of embeddings: a bare loop, this server, and onnxruntime.
 
-Contestants take turns within a round, and a ratio is the median of the rounds' own ratios. A list
-goes to the server as one request; what many clients with one text each get is a case of its own.
+Contestants take turns within a round, and a ratio is the median of the ratios of the rounds. A list
+is sent to the server as one request; many clients with one text each are a case of their own.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ WORDS: Final = [
     "near",
     "old",
 ]
-# Words of a text; a token or two more.
+# Words of a text; the tokens are slightly more.
 SHORT, LONG = 7, 120
 CLIENTS: Final = 32
-# Most rounds of a short run, and the words of all rounds together that are enough.
+# Maximum rounds of a short run, and the number of words that is enough for all rounds.
 _MANY: Final = 15
 _ENOUGH_WORDS: Final = 4000
 _numbers = itertools.count(1)
@@ -53,7 +53,7 @@ Run = Callable[[Sequence[str]], Awaitable[float]]
 
 
 def write_texts(count: int, words: int) -> list[str]:
-    """Return texts that differ, a third shorter to a third longer than asked for."""
+    """Return different texts, up to a third shorter or longer than `words`."""
     made = []
     for _ in range(count):
         number = next(_numbers)
@@ -63,13 +63,13 @@ def write_texts(count: int, words: int) -> list[str]:
 
 
 class Server:
-    """This server, asked with one list at a time."""
+    """This server, with one list at a time."""
 
     def __init__(self, session: aiohttp.ClientSession) -> None:
         self._session = session
 
     async def run(self, texts: Sequence[str]) -> float:
-        """Return the seconds one request takes, to the last byte of its answer."""
+        """Return the seconds of one request, to the last byte of its answer."""
         start_s = time.perf_counter()
         body = {"input": texts, "encoding_format": "base64"}
         async with self._session.post("/v1/embeddings", json=body) as reply:
@@ -78,7 +78,7 @@ class Server:
         return time.perf_counter() - start_s
 
     async def run_each(self, texts: Sequence[str], clients: int) -> float:
-        """Return the seconds it takes clients with one text per request to get all."""
+        """Return the seconds for all texts by several clients with one text per request."""
         left = iter(texts)
 
         async def work() -> None:
@@ -92,7 +92,7 @@ class Server:
 
 @contextlib.asynccontextmanager
 async def serve(model: Path) -> AsyncIterator[Server]:
-    """Start this server with the model alone."""
+    """Start this server with this model only."""
     with tempfile.TemporaryDirectory(prefix="mlxcel-perf-") as folder:
         worker = {"name": "embed", "kind": "embed", "model": str(model)}
         with serve_fleet(Path(folder), worker) as server:
@@ -131,11 +131,11 @@ async def measure(model: Path, counts: Sequence[tuple[int, int]], rounds: int) -
             await run(write_texts(CLIENTS, SHORT))
         for count, words in counts:
             speeds: dict[str, list[float]] = {name: [] for name in runs}
-            # What takes a moment is told apart from chance by taking it often.
+            # Short runs are repeated often to reduce noise.
             repeats = max(rounds, min(_MANY, _ENOUGH_WORDS // (count * words)))
             for _ in range(repeats):
                 for name, run in runs.items():
-                    # Threads of the one before may spin for a while after their work.
+                    # Threads of the previous contestant may spin for a while.
                     await asyncio.sleep(0.1)
                     speeds[name].append(count / await run(write_texts(count, words)))
             rows.append({"texts": count, "words": words, "rounds": repeats, **_row(speeds)})

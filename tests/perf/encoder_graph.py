@@ -1,7 +1,7 @@
 """A BERT encoder with mean pooling as an ONNX graph, made from its published weights.
 
-For onnxruntime, whose own passes fuse attention, GELU and layer norms as far as they recognise
-them. Nothing of this server is in it.
+For onnxruntime, whose optimizer fuses the attention, GELU and layer norms that it recognises.
+Independent of this server.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ class Builder:
         return self.add("LayerNormalization", x, *parts, axis=-1, epsilon=epsilon)
 
     def split(self, x: str) -> str:
-        """Bring the heads forward: [rows, heads, width, size]."""
+        """Split into heads: [rows, heads, width, size]."""
         heads = self.config["num_attention_heads"]
         shape = self.constant([0, 0, heads, self.config["hidden_size"] // heads], np.int64)
         return self.add("Transpose", self.add("Reshape", x, shape), perm=[0, 2, 1, 3])
 
     def layer(self, x: str, hidden: str, index: int) -> str:
-        """Add one block; `hidden` is what masked scores get added."""
+        """Add one block; `hidden` is the mask added to the scores."""
         name = f"encoder.layer.{index}"
         parts = [f"{name}.attention.self.{part}" for part in ("query", "key", "value")]
         q, k, v = (self.split(self.dense(x, part)) for part in parts)

@@ -1,4 +1,4 @@
-"""Waiting times on the real model: for a first token, between tokens, and after a cache hit."""
+"""Latency with the real model: first token, between tokens, and after a cache hit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _seeds = itertools.count(1)
 
 
 def long_prompt(tokens: int) -> str:
-    """Return about so many tokens of text that no earlier prompt begins with."""
+    """Return a text of about so many tokens that shares no prefix with earlier prompts."""
     rng = random.Random(next(_seeds))
     return f"{rng.random()} " + " ".join(rng.choice(_WORDS) for _ in range(tokens - 60))
 
@@ -49,7 +49,7 @@ class Background:
         await asyncio.wait_for(self._enough.wait(), 60)
 
     async def finished(self) -> list[Stream]:
-        """Wait for the streams' own ends."""
+        """Wait until the streams end."""
         return list(await asyncio.wait_for(asyncio.gather(*self.tasks), 300))
 
 
@@ -63,7 +63,7 @@ async def _servers(model: Path) -> AsyncIterator[list[Server]]:
 
 
 async def measure_ttft(model: Path, rounds: int) -> None:
-    """Measure the wait for the first token of a request behind seven running streams."""
+    """Measure the time to first token of a request beside seven running streams."""
     waits: dict[str, list[float]] = {}
     async with _servers(model) as servers:
         for _ in range(rounds):
@@ -81,7 +81,7 @@ async def measure_ttft(model: Path, rounds: int) -> None:
 async def _wait_behind(server: Server) -> float:
     background = Background(server, max_tokens=20)
     await background.flowing()
-    await asyncio.sleep(random.uniform(0, 0.3))  # anywhere in a step
+    await asyncio.sleep(random.uniform(0, 0.3))  # at a random point of a step
     stream = await server.client.stream(prompts(1)[0], 2)
     await background.finished()
     return stream.ttft_s
@@ -118,7 +118,7 @@ def _gaps(streams: Sequence[Stream], since_s: float, until_s: float) -> list[flo
 
 
 async def measure_prefix(model: Path, prefix_tokens: int, rounds: int) -> None:
-    """Measure the first token of a prompt whose beginning the server has seen."""
+    """Measure the time to first token of a prompt with a cached prefix."""
     rows = []
     async with mlxcel(model, 1) as server:
         for _ in range(rounds):

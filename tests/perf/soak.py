@@ -1,8 +1,7 @@
-"""Mixed traffic for minutes: what is left of memory, slots and cache when it is over.
+"""Mixed traffic for minutes: memory, slots and cache afterwards.
 
-Clients that read to the end, that want one body, that hang up, that send long prompts and that
-send nonsense, all at once. The numbers at the end are for a reader: whether they are good is
-written nowhere in here.
+Clients that read a stream to the end, do not stream, disconnect, send long prompts and send invalid
+bodies, all at once. It prints numbers and checks none of them.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from tests.perf.throughput import prompts
 PARALLEL: Final = 8
 CLIENTS: Final = 24
 IDLE_S: Final = 30.0
-# By then an idle worker has given back what it keeps for the next request.
+# By then an idle worker has released its unused memory.
 SETTLE_S: Final = 6.0
 _MIB: Final = 1 << 20
 _NONSENSE: Final = (
@@ -41,7 +40,7 @@ _NONSENSE: Final = (
 
 
 async def measure(model: Path, minutes: float) -> None:
-    """Run the traffic and print what it left behind."""
+    """Run the traffic and print memory, slots and cache."""
     outcomes: Counter[str] = Counter()
     async with mlxcel(model, PARALLEL) as server:
         await _traffic(server.client, time.monotonic() + 10, Counter())  # buffers, code, caches
@@ -71,7 +70,7 @@ async def _traffic(client: Client, until_s: float, outcomes: Counter[str]) -> No
 async def _visit(
     client: Client, rng: random.Random, until_s: float, outcomes: Counter[str]
 ) -> None:
-    """Be one client after the other until it is time to stop."""
+    """Send one request after the other until the deadline."""
     visits = (_read, _read, _body, _hang_up, _long, _err)
     while time.monotonic() < until_s:
         visit = rng.choice(visits)
@@ -106,7 +105,7 @@ async def _body(client: Client, rng: random.Random) -> str:
 
 
 async def _hang_up(client: Client, rng: random.Random) -> str:
-    """Leave while queued, during prefill or in the middle of the answer."""
+    """Disconnect while queued, during prefill or during the answer."""
     prompt = long_prompt(2000) if rng.random() < 0.3 else prompts(1)[0]
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(rng.uniform(0.01, 3)):
@@ -124,11 +123,11 @@ async def _err(client: Client, rng: random.Random) -> str:
 
 
 async def _wait_idle(client: Client) -> int:
-    """Return how many sequences are still there once nobody asks for anything."""
+    """Return the number of sequences left without requests."""
     deadline_s = time.monotonic() + IDLE_S
     left = -1
     while left and time.monotonic() < deadline_s:
-        await asyncio.sleep(1.5)  # heartbeats come once a second
+        await asyncio.sleep(1.5)  # one heartbeat per second
         async with client.session.get("/health") as response:
             batch = (await response.json())["batch"]
         left = batch["active_sequences"] + batch["queue_depth"]

@@ -1,7 +1,7 @@
-"""What structured output costs: time per token, and how many generated schemas are finished.
+"""The cost of structured output: time per token, and the share of generated schemas that finish.
 
-Both modes run on one server in turns, and a ratio is the median of the rounds' own, so that a
-machine that slows down meanwhile slows both.
+Both modes take turns on one server, and a ratio is the median of the rounds, so that a change of
+the machine's speed affects both.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.perf.throughput import WARM_UP_TOKENS, prompts, ratios
 from tests.schema import check_answer, make_schemas, to_fields
 
 STREAMS: Final = 8
-# Longer than any measured answer: a list of objects with a text, a choice and a number each.
+# Longer than any measured answer: a list of objects with a text, an enum and a number.
 ENDLESS: Final = {
     "type": "array",
     "minItems": 200,
@@ -56,7 +56,7 @@ async def measure_cost(title: str, model: Path, max_tokens: int, rounds: int) ->
 
 
 async def measure_schemas(title: str, model: Path, count: int, seed: int) -> None:
-    """Count the generated schemas whose answers finish; one that is not valid is an error."""
+    """Count the generated schemas whose answers finish; an invalid answer is an error."""
     schemas = make_schemas(count, seed)
     places = asyncio.Semaphore(STREAMS)
     async with mlxcel(model, STREAMS) as server:

@@ -1,4 +1,4 @@
-"""Prints measurements as one aligned table per case. Knows nothing of what was measured."""
+"""Prints measurements as one aligned table per case."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 
 def show(title: str, rows: Sequence[Mapping[str, object]]) -> None:
-    """Print rows under the names of their columns, in the order of the first row."""
+    """Print rows below their column names, in the order of the first row."""
     columns = list(rows[0])
     cells = [columns, *([_cell(row.get(name)) for name in columns] for row in rows)]
     widths = [max(len(line[index]) for line in cells) for index in range(len(columns))]

@@ -1,7 +1,7 @@
 """Tokens per second of many streams, as ratios to the bare loop.
 
-Contestants take turns within a round, and a ratio is the median of the rounds' own ratios, so
-that a machine that slows down meanwhile slows all of them.
+Contestants take turns within a round, and a ratio is the median of the ratios of the rounds, so
+that a change of the machine's speed affects all of them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _numbers = itertools.count(1)
 
 
 def prompts(count: int) -> list[str]:
-    """Return prompts never used before, of some ten tokens: no prompt cache knows them."""
+    """Return new prompts of some ten tokens, which are in no prompt cache."""
     return [
         f"Story {next(_numbers)}: a long tale about {TOPICS[index % len(TOPICS)]}."
         for index in range(count)
@@ -33,7 +33,7 @@ def prompts(count: int) -> list[str]:
 async def measure(
     title: str, model: Path, streams: Sequence[int], max_tokens: int, rounds: int
 ) -> None:
-    """Compare the three contestants over numbers of streams, greedy and sampled."""
+    """Compare the three contestants for several numbers of streams, greedy and sampled."""
     rows = []
     async with contextlib.AsyncExitStack() as stack:
         contestants: list[Bare | Server] = [
@@ -59,7 +59,7 @@ async def _rounds(
         await contestant.run(prompts(count), WARM_UP_TOKENS, settings)
     loads: dict[str, list[Load]] = {contestant.name: [] for contestant in contestants}
     for number in range(rounds):
-        # Nobody is always the one who runs after the heaviest.
+        # The order changes, so that none always follows the heaviest.
         for contestant in [*contestants[number % 3 :], *contestants[: number % 3]]:
             load = await contestant.run(prompts(count), max_tokens, settings)
             loads[contestant.name].append(load)
@@ -78,9 +78,9 @@ def _row(loads: Mapping[str, Sequence[Load]]) -> dict[str, object]:
     return row
 
 
-def ratios(loads: Sequence[Load], yardstick: Sequence[Load]) -> list[float]:
-    """Return each round's speed as a part of the yardstick's in the same round."""
-    pairs = zip(loads, yardstick, strict=True)
+def ratios(loads: Sequence[Load], baseline: Sequence[Load]) -> list[float]:
+    """Return the speed of each round, divided by the baseline of the same round."""
+    pairs = zip(loads, baseline, strict=True)
     return [mine.tokens_per_s / other.tokens_per_s for mine, other in pairs]
 
 
@@ -91,7 +91,7 @@ DISTINCT: Final = tuple(
 
 
 async def measure_settings(model: Path, max_tokens: int, rounds: int) -> None:
-    """Compare eight streams that ask for eight samplings with eight that ask for one."""
+    """Compare eight streams with different sampling settings with eight of equal ones."""
     shared: list[Load] = []
     distinct: list[Load] = []
     async with mlxcel(model, len(DISTINCT)) as server:
