@@ -1,4 +1,4 @@
-"""The command that shows what a raw answer is read as."""
+"""The subcommand that shows how a raw answer is parsed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SEVERAL = [
 
 @pytest.fixture
 def run(monkeypatch, capsys):
-    """Return what runs the command: to the lines it prints, its exit code and its complaint."""
+    """Return a function that runs the command and returns its lines, exit code and error text."""
 
     def run(text, *arguments):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
@@ -35,7 +35,7 @@ def run(monkeypatch, capsys):
         except SystemExit as end:
             code = end.code
         shown = capsys.readouterr()
-        # An exit with words says them.
+        # sys.exit with a text would print it.
         said = shown.err + (code if isinstance(code, str) else "")
         return [json.loads(line) for line in shown.out.splitlines()], code, said
 
@@ -66,7 +66,7 @@ def test_it_prints_events_and_the_message():
         ),
     ],
 )
-def test_thoughts_are_told_apart_as_the_server_does(run, text, arguments):
+def test_reasoning_is_split_off_as_in_the_server(run, text, arguments):
     lines, code, _ = run(text, *arguments, "--cut", "every")
     assert lines[0] == {"event": "reasoning", "text": f"hm {CALL}"}
     message = lines[-2]["message"]
@@ -75,7 +75,7 @@ def test_thoughts_are_told_apart_as_the_server_does(run, text, arguments):
     assert (lines[-1]["differing"], code) == (0, None)
 
 
-def test_a_cut_shows_the_events_of_each_piece_and_every_compares_them_all(run):
+def test_a_cut_size_shows_the_events_of_each_piece_and_every_compares_all_cuts(run):
     lines, _, _ = run(CALL, "--format", "hermes", "--cut", "4")
     assert [line["text"] for line in lines if line.get("event") == "arguments"] == [
         "{",
@@ -104,7 +104,7 @@ def test_with_tools_only_declared_functions_are_called(run, tmp_path):
         ("tokenizer_config.json", json.dumps({"chat_template": SEVERAL})),
     ],
 )
-def test_the_format_is_that_of_the_models_template(run, tmp_path, name, text):
+def test_the_format_is_detected_from_the_models_template(run, tmp_path, name, text):
     (tmp_path / name).write_text(text)
     lines, _, _ = run(CALL, "--format", "auto", "--model", str(tmp_path))
     assert lines[-1]["format"] == "hermes"
@@ -120,7 +120,7 @@ def test_the_format_is_that_of_the_models_template(run, tmp_path, name, text):
         (["--format", "hermes", "--tools", "/nowhere"], "No such file"),
     ],
 )
-def test_a_fault_is_one_line(run, arguments, fault):
+def test_an_error_is_one_line(run, arguments, fault):
     _, code, said = run("x", *arguments)
     assert code
     assert fault in said

@@ -1,4 +1,4 @@
-"""Thoughts, answers and calls of a model that writes to channels."""
+"""The split of reasoning, answers and calls of a model that writes to channels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workers.text.answer.channel import TAGS, ChannelSplitter
 from workers.text.answer.reasoning import AnswerPart, ReasoningPart
 
 START = "<|start|>assistant"
-THOUGHT = "<|channel|>analysis<|message|>Hm, <b>.<|end|>"
+ANALYSIS = "<|channel|>analysis<|message|>Hm, <b>.<|end|>"
 PREAMBLE = f"{START}<|channel|>commentary<|message|>Let me look.<|end|>"
 CALL = (
     "<|channel|>commentary to=functions.f <|constrain|>json<|message|>"
@@ -38,7 +38,7 @@ MARKS = (
 
 
 def split(parts):
-    """Return the thoughts and the answer in a text given in parts."""
+    """Return the reasoning and the answer in a text given in parts."""
     splitter = ChannelSplitter()
     found = [part for text in parts for part in splitter.feed(text)]
     found += splitter.finish()
@@ -47,41 +47,41 @@ def split(parts):
 
 
 @pytest.mark.parametrize(
-    ("text", "thoughts", "answer"),
+    ("text", "reasoning", "answer"),
     [
-        (THOUGHT + FINAL, "Hm, <b>.", "Done."),
-        (THOUGHT + PREAMBLE + START + CALL, "Hm, <b>.", f"Let me look.{START}{CALL}"),
+        (ANALYSIS + FINAL, "Hm, <b>.", "Done."),
+        (ANALYSIS + PREAMBLE + START + CALL, "Hm, <b>.", f"Let me look.{START}{CALL}"),
         (CALL, "", CALL),
         (TO, "", TO),
-        (THOUGHT + START + THOUGHT + FINAL, "Hm, <b>.Hm, <b>.", "Done."),
+        (ANALYSIS + START + ANALYSIS + FINAL, "Hm, <b>.Hm, <b>.", "Done."),
         ("<|channel|>analysis<|message|>Hm<|channel|>final<|message|>Done.", "Hm", "Done."),
         ("<|channel|>analysis<|message|>Hm", "Hm", ""),
-        (f"{THOUGHT}{START}<|channel|>fin", "Hm, <b>.", ""),
+        (f"{ANALYSIS}{START}<|channel|>fin", "Hm, <b>.", ""),
         ("Plain text.", "", "Plain text."),
         ("<|channel|>analysis<|end|><|start|>assistant<|channel|>final<|message|>Ok", "", "Ok"),
         ("", "", ""),
     ],
 )
-def test_channels_are_told_apart_wherever_the_text_is_cut(text, thoughts, answer):
-    assert split([text]) == (thoughts, answer)
-    assert split(text) == (thoughts, answer)
-    for place in range(1, len(text)):
-        assert split([text[:place], text[place:]]) == (thoughts, answer)
+def test_channels_are_split_wherever_the_text_is_cut(text, reasoning, answer):
+    assert split([text]) == (reasoning, answer)
+    assert split(text) == (reasoning, answer)
+    for offset in range(1, len(text)):
+        assert split([text[:offset], text[offset:]]) == (reasoning, answer)
 
 
 @settings(max_examples=60)
 @given(st.lists(st.sampled_from(MARKS), max_size=14).map("".join), st.data())
-def test_any_mixture_of_marks_is_split_the_same_however_it_is_cut(text, data):
+def test_any_mixture_of_markers_is_split_the_same_however_it_is_cut(text, data):
     whole = split([text])
     assert split(text) == whole
-    place = data.draw(st.integers(0, len(text)))
-    assert split([text[:place], text[place:]]) == whole
+    offset = data.draw(st.integers(0, len(text)))
+    assert split([text[:offset], text[offset:]]) == whole
 
 
-def test_it_thinks_until_the_answer_begins():
+def test_it_is_in_reasoning_until_the_answer_begins():
     splitter = ChannelSplitter()
     seen = []
-    for char in THOUGHT + FINAL:
+    for char in ANALYSIS + FINAL:
         splitter.feed(char)
         seen.append(splitter.in_reasoning)
         assert splitter.answer_begun == (not splitter.in_reasoning)
@@ -90,7 +90,7 @@ def test_it_thinks_until_the_answer_begins():
     assert seen == [True] * (len(seen) - 2) + [False] * 2
 
 
-def test_the_beginning_of_the_end_of_thoughts_is_known():
+def test_the_part_of_the_closing_text_already_read_is_held():
     splitter = ChannelSplitter()
     # The prompt has ended in the beginning of a message.
     assert TAGS.closing.removeprefix(splitter.held) == "<|channel|>final<|message|>"

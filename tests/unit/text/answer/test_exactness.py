@@ -1,4 +1,4 @@
-"""Schemas that the grammar engine alone would not follow to the letter."""
+"""Schemas that the grammar engine alone would not enforce exactly."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def string(pattern):
         ({"type": "object", "minProperties": 1}, '{"b":1}', "{}"),
     ],
 )
-def test_what_a_schema_forbids_is_not_let_through(schema, good, bad):
+def test_a_value_that_the_schema_forbids_is_not_accepted(schema, good, bad):
     assert accepts(schema, good)
     assert not accepts(schema, bad)
 
@@ -96,7 +96,7 @@ def test_what_a_schema_forbids_is_not_let_through(schema, good, bad):
         ("patternProperties", {"patternProperties": {"[+--]": {}}}),
     ],
 )
-def test_what_cant_be_mended_is_refused_by_its_name(keyword, schema):
+def test_a_schema_that_cant_be_made_exact_is_refused_with_its_keyword(keyword, schema):
     with pytest.raises(InexactError) as caught:
         make_exact({"properties": {"x": schema}}, "schema", compiles)
     assert caught.value.path == f"schema.properties.x.{keyword}"
@@ -116,11 +116,11 @@ def test_what_cant_be_mended_is_refused_by_its_name(keyword, schema):
         True,
     ],
 )
-def test_what_the_engine_follows_or_refuses_itself_is_left_alone(schema):
+def test_a_schema_that_the_engine_enforces_or_refuses_itself_is_unchanged(schema):
     assert make_exact(schema, "schema", compiles) == schema
 
 
-def test_two_branches_that_share_a_value_stay_apart_for_the_engine_to_refuse():
+def test_overlapping_branches_of_one_of_are_left_for_the_engine_to_refuse():
     loose = {"type": "object", "properties": {"kind": {"type": "string"}}}
     schema = {"oneOf": [{"$ref": "#/$defs/cat"}, loose], "$defs": PETS["$defs"]}
     assert "oneOf" in make_exact(schema, "schema", compiles)

@@ -69,7 +69,9 @@ def accepts(compiler, tokenizer, grammar, text):
         ("enum", {"enum": SECRET}),
     ],
 )
-def test_what_cant_be_expressed_is_refused_by_its_name_alone(compiler, keyword, value):
+def test_an_unsupported_keyword_is_refused_by_name_without_quoting_the_schema(
+    compiler, keyword, value
+):
     outer = {"type": "object", "properties": {"inner": value}}
     with pytest.raises(ServiceError) as caught:
         compiler.compile(schema(outer))
@@ -90,7 +92,7 @@ def test_what_cant_be_expressed_is_refused_by_its_name_alone(compiler, keyword, 
         {"enum": [SECRET], "maxLength": 1},
     ],
 )
-def test_a_schema_nothing_can_satisfy_is_refused(compiler, fields):
+def test_an_unsatisfiable_schema_is_refused(compiler, fields):
     impossible = {"type": "string", "title": SECRET, **fields}
     outer = {"type": "object", "properties": {"a": impossible}, "required": ["a"]}
     with pytest.raises(ServiceError, match="can't be satisfied") as caught:
@@ -117,7 +119,7 @@ def test_a_schema_cant_turn_refusals_off(compiler):
 
 
 @pytest.mark.parametrize("text", ['{"const":1e400}', '{"const":"\\ud800"}'])
-def test_a_schema_the_engine_cant_even_read_is_refused(compiler, text):
+def test_an_unreadable_schema_is_refused(compiler, text):
     with pytest.raises(ServiceError, match="the schema can't be compiled") as caught:
         compiler.compile(pb.Grammar(json_schema=text, path="schema", field="x"))
     assert caught.value.param == "schema"
@@ -130,7 +132,7 @@ def test_a_broken_grammar_is_refused(compiler, grammar):
     assert (caught.value.code, caught.value.param) == ("invalid_request", "grammar")
 
 
-def test_a_grammar_of_more_rules_than_can_be_read_in_time_is_refused(compiler):
+def test_a_grammar_with_too_many_rules_is_refused(compiler):
     rules = "".join(f'r{i} ::= "a" r{i + 1} | "b"\n' for i in range(2000))
     with pytest.raises(ServiceError, match="too many rules") as caught:
         compiler.compile(pb.Grammar(gbnf=f'root ::= r0\n{rules}r2000 ::= "c"'))
@@ -145,7 +147,7 @@ def test_an_answer_begins_with_its_bracket_and_follows_the_schema(compiler, toke
     assert accepts(compiler, tokenizer, schema(POINT), text) is taken
 
 
-def test_gbnf_lark_and_regular_expressions_are_taken(compiler, tokenizer):
+def test_gbnf_lark_and_regular_expressions_are_accepted(compiler, tokenizer):
     for grammar in (
         pb.Grammar(gbnf='root ::= "yes" | "no"'),
         pb.Grammar(lark='start: "yes" | "no"'),
@@ -156,7 +158,7 @@ def test_gbnf_lark_and_regular_expressions_are_taken(compiler, tokenizer):
 
 
 @pytest.mark.parametrize("other", [object(), tiny_tokenizer.metaspace(["a"], "always")])
-def test_a_tokenizer_whose_bytes_are_not_known_is_refused(other):
+def test_a_tokenizer_without_known_bytes_is_refused(other):
     with pytest.raises(ServiceError, match="tokenizer backend not supported") as caught:
         GrammarCompiler(other, 4, [EOS]).compile(schema(POINT))
     assert caught.value.code == "unsupported_tokenizer"
@@ -180,11 +182,11 @@ def make_guide(tokenizer, matcher=None, budget=UNLIMITED, *, in_reasoning=True):
     return Guide(splitter, matcher, budget, close, None), splitter
 
 
-def test_a_budget_closes_the_thoughts_token_by_token(tokenizer):
+def test_a_spent_budget_closes_the_reasoning_token_by_token(tokenizer):
     guide, splitter = make_guide(tokenizer, budget=3)
-    thoughts = tokenizer.encode("I think so", add_special_tokens=False)
-    assert len(thoughts) == 3
-    follow(guide, splitter, tokenizer, thoughts)
+    reasoning = tokenizer.encode("I think so", add_special_tokens=False)
+    assert len(reasoning) == 3
+    follow(guide, splitter, tokenizer, reasoning)
     closing = []
     while guide.forced is not None:
         closing.append(guide.forced)
@@ -194,19 +196,19 @@ def test_a_budget_closes_the_thoughts_token_by_token(tokenizer):
     assert guide.forced is None
 
 
-def test_a_budget_of_nothing_closes_at_once(tokenizer):
+def test_a_budget_of_zero_closes_at_once(tokenizer):
     guide, _ = make_guide(tokenizer, budget=0)
     assert guide.forced is not None
 
 
-def test_thoughts_that_end_by_themselves_are_not_closed_again(tokenizer):
+def test_reasoning_that_ended_by_itself_is_not_closed_again(tokenizer):
     guide, splitter = make_guide(tokenizer, budget=50)
     follow(guide, splitter, tokenizer, tokenizer.encode("x</think>", add_special_tokens=False))
     assert guide.forced is None
     assert splitter.answer_begun
 
 
-def test_a_grammar_waits_for_the_thoughts_to_end(compiler, tokenizer):
+def test_a_grammar_applies_after_the_reasoning(compiler, tokenizer):
     guide, splitter = make_guide(tokenizer, compiler.compile(schema(POINT)))
     assert guide.matcher is None
     follow(guide, splitter, tokenizer, tokenizer.encode("hm</think>", add_special_tokens=False))
@@ -218,7 +220,7 @@ def test_a_grammar_waits_for_the_thoughts_to_end(compiler, tokenizer):
     assert not guide.broken
 
 
-def test_thoughts_cant_end_a_sequence_that_owes_an_answer(compiler, tokenizer):
+def test_reasoning_cant_end_a_sequence_with_a_grammar(compiler, tokenizer):
     splitter = TagSplitter(Tags("<think>", "</think>"), in_reasoning=True)
     matcher = compiler.compile(schema(POINT))
     guide = Guide(splitter, matcher, UNLIMITED, list, None, end_ids=[EOS, 0])
@@ -236,8 +238,8 @@ def test_a_token_the_grammar_forbids_breaks_the_guide(compiler, tokenizer):
 # ----------------------------------------------------------------------- forced calls
 
 # References, as pydantic writes them, begin at the function's own parameters.
-PLACE = {"properties": {"at": {"$ref": "#/$defs/point"}}, "$defs": {"point": POINT}}
-TOOLS = {"f": POINT, "g": {}, "p": PLACE, "q": PLACE}
+REFERENCING = {"properties": {"at": {"$ref": "#/$defs/point"}}, "$defs": {"point": POINT}}
+TOOLS = {"f": POINT, "g": {}, "p": REFERENCING, "q": REFERENCING}
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def join(steps):
 
 @settings(max_examples=200)
 @given(texts, st.data())
-def test_characters_cut_anywhere_come_whole(text, data):
+def test_characters_split_across_tokens_are_shown_whole(text, data):
     steps = run(data.draw(cuts(text.encode())))
     assert join(steps) == text
     for events in steps:
@@ -69,7 +69,7 @@ def test_a_character_is_shown_with_its_last_byte(text, data):
 
 
 @pytest.mark.parametrize("character", ["é", "한", "👩"])
-def test_half_a_character_at_the_end_becomes_one_mark(character):
+def test_an_incomplete_character_at_the_end_becomes_one_replacement_character(character):
     data = character.encode()
     for size in range(1, len(data)):
         steps = run(to_ids(b"ok" + data[:size]))
@@ -79,7 +79,7 @@ def test_half_a_character_at_the_end_becomes_one_mark(character):
 
 @settings(max_examples=150)
 @given(st.binary(max_size=24))
-def test_bytes_that_are_no_text_become_marks_and_nothing_is_lost(data):
+def test_invalid_bytes_become_replacement_characters(data):
     assert join(run(to_ids(data))) == data.decode("utf-8", "replace")
 
 
@@ -89,7 +89,7 @@ def test_bytes_that_are_no_text_become_marks_and_nothing_is_lost(data):
     st.lists(st.sampled_from(["국어", "한", "👩‍👩", "\n", "H", "서울!", "👍🏽"]), max_size=3),
     st.data(),
 )
-def test_a_stop_string_ends_the_text_wherever_the_tokens_cut_it(text, strings, data):
+def test_a_stop_string_split_across_tokens_ends_the_text(text, strings, data):
     output = Output(VOCABULARY, strings, Style())
     steps = []
     for token in data.draw(cuts(text.encode())):
@@ -100,12 +100,12 @@ def test_a_stop_string_ends_the_text_wherever_the_tokens_cut_it(text, strings, d
     assert (join(steps), output.stop_string) == cut_at_stop(text, strings)
 
 
-def test_half_a_character_held_with_part_of_a_stop_string_is_not_lost():
+def test_an_incomplete_character_after_part_of_a_stop_string_is_not_lost():
     assert join(run(to_ids("a한".encode()[:-1]), ["a한국"])) == "a\ufffd"
     assert join(run(to_ids("a한".encode()), ["a한국"])) == "a한"
 
 
-def test_control_tokens_do_not_show_even_inside_a_character():
+def test_control_tokens_are_hidden_even_inside_a_character():
     first, *rest = to_ids("한".encode())
     assert join(run([BOS, first, EOS, *rest, BOS])) == "한"
     assert run([BOS, EOS]) == [[], [], []]
@@ -155,7 +155,7 @@ def test_token_infos_carry_the_bytes_of_the_token_and_of_its_alternatives():
         (True, ["is", "▁Paris"], "is Paris"),
     ],
 )
-def test_only_the_first_space_is_dropped_and_only_when_asked(trims_space, pieces, text):
+def test_only_the_first_space_is_dropped_and_only_if_set(trims_space, pieces, text):
     names = ["▁", "▁Paris", "▁is", "is"]
     tokenizer = tiny_tokenizer.sentence_piece(names, strips=True)
     vocabulary = Vocabulary(tokenizer, len(tokenizer))
@@ -176,7 +176,7 @@ def with_ids(ids, stop=()):
     return [(delta.text, list(delta.ids)) for delta in deltas]
 
 
-def test_ids_come_with_the_text_they_gave():
+def test_ids_are_attached_to_the_text_they_decode_to():
     letter, (first, second, third) = to_ids(b"H"), to_ids("한".encode())
     assert with_ids([*letter, first, second, third]) == [
         ("H", letter),
@@ -184,11 +184,11 @@ def test_ids_come_with_the_text_they_gave():
     ]
 
 
-def test_ids_without_text_come_with_the_next_text():
+def test_ids_without_text_are_attached_to_the_next_text():
     assert with_ids([BOS, *to_ids(b"H"), BOS]) == [("H", [BOS, *to_ids(b"H")])]
 
 
-def test_ids_of_a_stop_string_never_come():
+def test_ids_of_a_stop_string_are_never_sent():
     ids = to_ids(b"HiSTO")
     assert with_ids([*ids, *to_ids(b"P")], ["STOP"]) == [("H", ids[:1]), ("i", ids[1:2])]
     assert with_ids(ids, ["STOP"])[2:] == [("STO", ids[2:])]

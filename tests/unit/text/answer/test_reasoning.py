@@ -1,4 +1,4 @@
-"""Thoughts apart from the answer, whatever the cuts; and which thoughts a template sees again."""
+"""The split of reasoning and answer at any cut, and which reasoning a template is given."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def split(text, cuts=(), *, in_reasoning=False):
         ("  <think>  ", False, ("", "")),
     ],
 )
-def test_thoughts_and_answer_are_told_apart(text, in_reasoning, expected):
+def test_reasoning_and_answer_are_split(text, in_reasoning, expected):
     assert split(text, in_reasoning=in_reasoning) == expected
 
 
@@ -65,7 +65,7 @@ def test_tags_come_from_the_vocabulary_or_the_template():
     assert find_tags(("<a>", "</a>"), "") == Tags("<a>", "</a>")
     assert find_tags(None, "… <think>\n …") == TAGS
     assert find_tags(None, "{{ '[THINK]' + message.reasoning }}").closing == "[/THINK]"
-    assert find_tags(None, "no thoughts") is None
+    assert find_tags(None, "no reasoning") is None
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_tags_come_from_the_vocabulary_or_the_template():
         ("x", False),
     ],
 )
-def test_a_prompt_may_open_the_thoughts_itself(prompt, open_):
+def test_a_prompt_may_open_the_reasoning(prompt, open_):
     assert opens_reasoning(prompt, TAGS) is open_
 
 
@@ -99,14 +99,14 @@ CHAT = pb.ChatPrompt(
 )
 
 
-def test_only_thoughts_since_the_last_user_turn_stay():
+def test_only_reasoning_since_the_last_user_turn_is_kept():
     _, old, _, new, _ = rendered_messages(CHAT, TAGS, TemplateQuirks(), keeps_reasoning=False)
     assert old == {"role": "assistant", "content": "first"}
     assert new["content"] == "<think>new</think>second"
     assert new["reasoning_content"] == "newer"
 
 
-def test_a_result_sent_as_a_users_turn_keeps_the_thoughts_before_it():
+def test_a_result_in_the_user_role_keeps_the_reasoning_before_it():
     turn = say("user", "<tool_response>\n5\n</tool_response>")
     messages = [say("user", "one"), say("assistant", "a", reasoning="why"), turn]
     _, step, _ = rendered_messages(
@@ -115,7 +115,7 @@ def test_a_result_sent_as_a_users_turn_keeps_the_thoughts_before_it():
     assert step["reasoning_content"] == "why"
 
 
-def test_all_thoughts_stay_when_asked_for():
+def test_all_reasoning_is_kept_on_request():
     _, old, *_ = rendered_messages(CHAT, TAGS, TemplateQuirks(), keeps_reasoning=True)
     assert old["content"].startswith("<think>old")
     assert old["reasoning_content"] == "older"
@@ -128,29 +128,29 @@ def tools_prompt(*messages, mode, name=""):
 
 
 @pytest.mark.parametrize(
-    ("roles", "place"), [(("system", "user"), 0), (("user", "assistant"), 0), ((), 0)]
+    ("roles", "index"), [(("system", "user"), 0), (("user", "assistant"), 0), ((), 0)]
 )
-def test_a_forced_choice_is_said_where_the_model_looks_first(roles, place):
+def test_a_forced_choice_is_added_to_the_first_system_or_last_user_turn(roles, index):
     chat = tools_prompt(*(say(role, "x") for role in roles), mode=pb.ToolChoice.MODE_REQUIRED)
     messages = rendered_messages(chat, None, TemplateQuirks(), keeps_reasoning=False)
-    assert "You must call one or more of the available functions" in messages[place]["content"]
+    assert "You must call one or more of the available functions" in messages[index]["content"]
     assert sum("must call" in message["content"] for message in messages) == 1
     assert "must call" not in str(chat)
 
 
-def test_a_named_choice_shows_its_function_alone():
+def test_a_named_choice_renders_only_its_function():
     chat = tools_prompt(say("user", "x"), mode=pb.ToolChoice.MODE_NAMED, name="g")
     assert [tool["function"]["name"] for tool in rendered_tools(chat, TemplateQuirks())] == ["g"]
     content = rendered_messages(chat, None, TemplateQuirks(), keeps_reasoning=False)[0]["content"]
     assert content.endswith("You must call the 'g' function.")
 
 
-def test_choice_none_shows_no_tools():
+def test_choice_none_renders_no_tools():
     chat = tools_prompt(say("user", "x"), mode=pb.ToolChoice.MODE_NONE)
     assert rendered_tools(chat, TemplateQuirks()) == []
 
 
-def test_argument_texts_become_mappings():
+def test_arguments_become_mappings():
     call = pb.ToolCall(id="c", name="f", arguments='{"a": [1]}')
     broken = pb.ToolCall(id="d", name="f", arguments="{")
     chat = pb.ChatPrompt(messages=[pb.Message(role="assistant", tool_calls=[call, broken])])

@@ -1,4 +1,4 @@
-"""Whole answers as the engine makes them: thoughts, content and calls of what a model writes."""
+"""Whole answers as the engine makes them: reasoning, content and calls in a model's text."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ CALL = '<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>'
 
 
 @dataclasses.dataclass
-class Told:
-    """What a client gets to know of an answer."""
+class DecodedAnswer:
+    """The parts of an answer that a client receives."""
 
     ids: list[int]
-    thoughts: str = ""
+    reasoning: str = ""
     content: str = ""
     calls: list[tuple[str, str]] = dataclasses.field(default_factory=list)
     infos: list[int] = dataclasses.field(default_factory=list)
@@ -67,7 +67,7 @@ def spell(text: str) -> list[int]:
 
 
 def sample(sequence, text: str) -> Iterator[pb.SequenceFrame]:
-    """Yield the frames of a model that writes a text, but where it is told what to write."""
+    """Yield the frames of a model that writes a text, except where its next token is forced."""
     wanted = [*spell(text), EOS]
     while not sequence.ended and wanted:
         forced = sequence.guide.forced if sequence.guide else None
@@ -78,40 +78,42 @@ def sample(sequence, text: str) -> Iterator[pb.SequenceFrame]:
         yield sequence.take_frame()
 
 
-def gather(frames: list[pb.SequenceFrame]) -> Told:
-    told = Told([token for frame in frames for token in frame.token_ids])
+def gather(frames: list[pb.SequenceFrame]) -> DecodedAnswer:
+    decoded = DecodedAnswer([token for frame in frames for token in frame.token_ids])
     kind, text = None, {}
     for event in (event for frame in frames for event in frame.events):
         name = event.WhichOneof("event")
         if name == "block_start":
             kind = event.block_start.kind
             if kind == pb.BlockStart.KIND_TOOL_CALL:
-                told.calls.append((event.block_start.tool_name, ""))
+                decoded.calls.append((event.block_start.tool_name, ""))
         elif name == "finished":
-            told.finished = event.finished
+            decoded.finished = event.finished
         elif name == "delta":
-            told.infos += [info.id for info in event.delta.infos]
+            decoded.infos += [info.id for info in event.delta.infos]
             text = event.delta.text
             if kind == pb.BlockStart.KIND_REASONING:
-                told.thoughts += text
+                decoded.reasoning += text
             elif kind == pb.BlockStart.KIND_TOOL_CALL:
-                told.calls[-1] = (told.calls[-1][0], told.calls[-1][1] + text)
+                decoded.calls[-1] = (decoded.calls[-1][0], decoded.calls[-1][1] + text)
             else:
-                told.content += text
-    return told
+                decoded.content += text
+    return decoded
 
 
-def tell(text: str, template: str = OPENED, settings: Mapping[str, Any] = {}, **fields: Any):
+def decode_answer(
+    text: str, template: str = OPENED, settings: Mapping[str, Any] = {}, **fields: Any
+):
     sequence = make_intake(template, **settings).make_sequence(request(**fields))
     return gather(list(sample(sequence, text)))
 
 
-# -------------------------------------------------------------------------- thoughts
+# ------------------------------------------------------------------------- reasoning
 
 
 @pytest.mark.parametrize("logprobs", [None, pb.Logprobs(top=0)])
 @pytest.mark.parametrize(
-    ("form", "thoughts", "content"),
+    ("form", "reasoning", "content"),
     [
         ("auto", "hm", "yes"),
         ("deepseek", "hm", "yes"),
@@ -119,28 +121,30 @@ def tell(text: str, template: str = OPENED, settings: Mapping[str, Any] = {}, **
         ("none", "", "hm\n</think>\n\nyes"),
     ],
 )
-def test_where_thoughts_go_is_a_setting(form, thoughts, content, logprobs):
-    told = tell("hm\n</think>\n\nyes", settings={"reasoning_format": form}, logprobs=logprobs)
-    assert (told.thoughts, told.content) == (thoughts, content)
-    assert told.finished.usage.reasoning_tokens == len(spell("hm\n</think>"))
-    assert told.infos == (told.ids[:-1] if logprobs else [])
+def test_the_reasoning_format_is_a_setting(form, reasoning, content, logprobs):
+    decoded = decode_answer(
+        "hm\n</think>\n\nyes", settings={"reasoning_format": form}, logprobs=logprobs
+    )
+    assert (decoded.reasoning, decoded.content) == (reasoning, content)
+    assert decoded.finished.usage.reasoning_tokens == len(spell("hm\n</think>"))
+    assert decoded.infos == (decoded.ids[:-1] if logprobs else [])
 
 
 @pytest.mark.parametrize("tools", [(), ("f",)])
-def test_a_server_may_leave_everything_as_the_model_wrote_it(tools):
+def test_skip_chat_parsing_returns_the_raw_text(tools):
     text = f"hm</think>yes {CALL}"
-    told = tell(text, settings={"skip_chat_parsing": True}, tools=tools)
-    assert (told.thoughts, told.content, told.calls) == ("", text, [])
-    assert told.finished.reason == pb.Finished.REASON_EOS
+    decoded = decode_answer(text, settings={"skip_chat_parsing": True}, tools=tools)
+    assert (decoded.reasoning, decoded.content, decoded.calls) == ("", text, [])
+    assert decoded.finished.reason == pb.Finished.REASON_EOS
 
 
-def test_a_request_may_ask_for_the_raw_text():
-    told = tell("hm</think>yes", reasoning=pb.Reasoning(raw=True))
-    assert (told.thoughts, told.content) == ("", "hm</think>yes")
+def test_a_request_can_ask_for_the_raw_text():
+    decoded = decode_answer("hm</think>yes", reasoning=pb.Reasoning(raw=True))
+    assert (decoded.reasoning, decoded.content) == ("", "hm</think>yes")
 
 
 @pytest.mark.parametrize(
-    ("template", "text", "thoughts", "content"),
+    ("template", "text", "reasoning", "content"),
     [
         (OPENED, "and on and on", "and on and on", ""),
         (OPENED, "and on </thi", "and on </thi", ""),
@@ -151,39 +155,39 @@ def test_a_request_may_ask_for_the_raw_text():
         (CLOSED, " yes", "", " yes"),
     ],
 )
-def test_thoughts_are_opened_by_prompt_or_model_and_may_stay_open(
-    template, text, thoughts, content
+def test_reasoning_is_opened_by_prompt_or_model_and_may_stay_open(
+    template, text, reasoning, content
 ):
-    told = tell(text, template)
-    assert (told.thoughts, told.content) == (thoughts, content)
+    decoded = decode_answer(text, template)
+    assert (decoded.reasoning, decoded.content) == (reasoning, content)
 
 
-def test_a_call_that_is_only_thought_of_is_none():
-    told = tell(f"{CALL}</think>\n\nno", tools=["f"])
-    assert (told.thoughts, told.content, told.calls) == (CALL, "no", [])
+def test_a_call_inside_reasoning_is_not_a_call():
+    decoded = decode_answer(f"{CALL}</think>\n\nno", tools=["f"])
+    assert (decoded.reasoning, decoded.content, decoded.calls) == (CALL, "no", [])
 
 
 # --------------------------------------------------------------------------- budgets
 
 
 @pytest.mark.parametrize(
-    ("begun", "thoughts", "content"),
+    ("begun", "reasoning", "content"),
     [("<think>\nSo", " it is", "yes"), ("<think>So</think>", "", " it is</think>yes")],
 )
-def test_thoughts_that_are_to_be_continued_go_on_as_thoughts(begun, thoughts, content):
+def test_continued_reasoning_stays_reasoning(begun, reasoning, content):
     asked = request()
     asked.chat.messages.add(role="assistant", parts=[pb.Part(text=begun)])
     asked.chat.add_generation_prompt = False
     sequence = make_intake("{{ messages[-1].content }}{# <think> #}").make_sequence(asked)
-    told = gather(list(sample(sequence, " it is</think>yes")))
-    assert (told.thoughts, told.content) == (thoughts.strip(), content)
+    decoded = gather(list(sample(sequence, " it is</think>yes")))
+    assert (decoded.reasoning, decoded.content) == (reasoning.strip(), content)
 
 
 LONG = "thinking on and on</think>yes"
 
 
 @pytest.mark.parametrize(
-    ("server", "asked", "thoughts"),
+    ("server", "asked", "reasoning"),
     [
         (-1, None, "thinking on and on"),
         (5, None, "think"),
@@ -194,105 +198,105 @@ LONG = "thinking on and on</think>yes"
         (100, None, "thinking on and on"),
     ],
 )
-def test_a_requests_budget_wins_over_the_servers(server, asked, thoughts):
-    told = tell(
+def test_the_reasoning_budget_of_a_request_wins_over_the_servers(server, asked, reasoning):
+    decoded = decode_answer(
         LONG,
         settings={"reasoning_budget": server},
         reasoning=pb.Reasoning(budget_tokens=asked),
         logprobs=pb.Logprobs(top=0),
     )
-    assert told.thoughts == thoughts
+    assert decoded.reasoning == reasoning
     # The forced end is sampled like any other text, and each of its tokens is shown.
-    assert TOKENIZER.decode(told.ids).startswith(f"{thoughts}</think>")
-    assert told.infos == told.ids[:-1]
-    assert told.content.endswith("yes")
+    assert TOKENIZER.decode(decoded.ids).startswith(f"{reasoning}</think>")
+    assert decoded.infos == decoded.ids[:-1]
+    assert decoded.content.endswith("yes")
 
 
-def test_the_server_may_say_why_thoughts_end():
+def test_the_reasoning_budget_message_ends_the_reasoning():
     settings = {"reasoning_budget": 5, "reasoning_budget_message": "... enough."}
-    assert tell(LONG, settings=settings).thoughts == "think... enough."
+    assert decode_answer(LONG, settings=settings).reasoning == "think... enough."
 
 
-def test_a_forced_end_shows_where_thoughts_are_part_of_the_answer():
+def test_a_forced_end_of_reasoning_is_visible_in_raw_text():
     settings = {"reasoning_format": "none"}
-    told = tell(LONG, settings=settings, reasoning=pb.Reasoning(budget_tokens=5))
-    assert told.content.startswith("think</think>")
+    decoded = decode_answer(LONG, settings=settings, reasoning=pb.Reasoning(budget_tokens=5))
+    assert decoded.content.startswith("think</think>")
 
 
-def test_a_model_that_does_not_think_has_no_use_for_a_budget():
+def test_a_reasoning_budget_has_no_effect_on_a_model_without_reasoning():
     template = "{{ messages[-1].content }}"
-    told = tell("yes", template, reasoning=pb.Reasoning(budget_tokens=0))
-    assert (told.content, told.thoughts) == ("yes", "")
+    decoded = decode_answer("yes", template, reasoning=pb.Reasoning(budget_tokens=0))
+    assert (decoded.content, decoded.reasoning) == ("yes", "")
 
 
 # ----------------------------------------------------------------------------- calls
 
 
-def test_every_token_of_a_call_has_its_own_place():
+def test_every_token_of_a_call_has_one_token_info():
     text = f"hm</think>Well. {CALL}\n{CALL}"
-    told = tell(text, tools=["f"], logprobs=pb.Logprobs(top=0))
-    assert (told.thoughts, told.content.strip()) == ("hm", "Well.")
-    assert told.calls == [("f", '{"a": 1}')] * 2
-    assert told.infos == told.ids[:-1] == spell(text)
+    decoded = decode_answer(text, tools=["f"], logprobs=pb.Logprobs(top=0))
+    assert (decoded.reasoning, decoded.content.strip()) == ("hm", "Well.")
+    assert decoded.calls == [("f", '{"a": 1}')] * 2
+    assert decoded.infos == decoded.ids[:-1] == spell(text)
 
 
 @pytest.mark.parametrize(
     ("text", "warned"), [(f"</think>{CALL}", False), ("</think>Sorry.", True), ("hm", True)]
 )
-def test_a_forced_choice_that_ends_without_a_call_is_warned_of(text, warned, caplog):
-    # A schema that can't be enforced leaves the model to its own devices.
+def test_a_forced_choice_that_ends_without_a_call_is_logged(text, warned, caplog):
+    # With a schema that can't be enforced, the model is not constrained.
     chosen = request(tools=["f"], mode=pb.ToolChoice.MODE_REQUIRED)
     chosen.chat.tools[0].json = json.dumps(
         {"function": {"name": "f", "parameters": {"not": {"const": "secret"}}}}
     )
     sequence = make_intake(OPENED).make_sequence(chosen)
-    told = gather(list(sample(sequence, text)))
-    assert bool(told.calls) is not warned
+    decoded = gather(list(sample(sequence, text)))
+    assert bool(decoded.calls) is not warned
     assert any("a forced tool call did not come" in r.message for r in caplog.records) is warned
     assert all(r.levelname == "WARNING" for r in caplog.records)
     assert "secret" not in caplog.text
 
 
-def test_channels_of_gpt_oss_become_thoughts_content_and_calls():
+def test_channels_of_gpt_oss_become_reasoning_content_and_calls():
     text = (
         "<|channel|>analysis<|message|>Hm.<|end|>"
         "<|start|>assistant<|channel|>commentary<|message|>Let me look.<|end|>"
         "<|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json<|message|>"
         '{"a": 1}<|call|>'
     )
-    told = tell(text, HARMONY, tools=["f"], logprobs=pb.Logprobs(top=0))
-    assert (told.thoughts, told.content) == ("Hm.", "Let me look.")
-    assert [(name, json.loads(text)) for name, text in told.calls] == [("f", {"a": 1})]
-    assert told.infos == told.ids[:-1]
+    decoded = decode_answer(text, HARMONY, tools=["f"], logprobs=pb.Logprobs(top=0))
+    assert (decoded.reasoning, decoded.content) == ("Hm.", "Let me look.")
+    assert [(name, json.loads(text)) for name, text in decoded.calls] == [("f", {"a": 1})]
+    assert decoded.infos == decoded.ids[:-1]
 
 
-def test_a_budget_of_channels_begins_the_answer():
+def test_a_spent_budget_opens_the_final_channel():
     text = "<|channel|>analysis<|message|>thinking on and on"
-    told = tell(text, HARMONY, reasoning=pb.Reasoning(budget_tokens=12))
-    assert told.thoughts
-    assert told.thoughts != "thinking on and on"
-    shown = TOKENIZER.decode(told.ids)
+    decoded = decode_answer(text, HARMONY, reasoning=pb.Reasoning(budget_tokens=12))
+    assert decoded.reasoning
+    assert decoded.reasoning != "thinking on and on"
+    shown = TOKENIZER.decode(decoded.ids)
     assert "<|end|><|start|>assistant<|channel|>final<|message|>" in shown
 
 
 # ---------------------------------------------------------------- grammars and resuming
 
 
-def test_what_follows_a_schema_is_content_even_if_it_looks_like_a_call():
+def test_an_answer_that_follows_a_schema_is_content_even_if_it_looks_like_a_call():
     grammar = pb.Grammar(json_schema=json.dumps({"const": CALL}))
-    told = tell(f"</think>{json.dumps(CALL)}", grammar=grammar, tools=["f"])
-    assert (told.content, told.calls) == (json.dumps(CALL), [])
+    decoded = decode_answer(f"</think>{json.dumps(CALL)}", grammar=grammar, tools=["f"])
+    assert (decoded.content, decoded.calls) == (json.dumps(CALL), [])
 
 
-def test_a_grammar_begins_behind_the_thoughts_and_ends_the_answer():
+def test_a_grammar_begins_after_the_reasoning_and_ends_the_answer():
     grammar = pb.Grammar(json_schema=json.dumps({"enum": ["yes", "no"]}))
-    told = tell('hm "maybe"</think>"yes" and more', grammar=grammar)
-    assert (told.thoughts, told.content) == ('hm "maybe"', '"yes"')
-    assert told.finished.reason == pb.Finished.REASON_GRAMMAR
+    decoded = decode_answer('hm "maybe"</think>"yes" and more', grammar=grammar)
+    assert (decoded.reasoning, decoded.content) == ('hm "maybe"', '"yes"')
+    assert decoded.finished.reason == pb.Finished.REASON_GRAMMAR
 
 
-def test_an_answer_whose_grammar_is_lost_fails_even_as_it_ends():
-    """The engine ends what has grown too complex for it; that is no end of the answer."""
+def test_an_answer_with_a_broken_grammar_fails_even_at_its_end():
+    """The engine stops when a grammar grows too complex; that does not complete the answer."""
     grammar = pb.Grammar(json_schema=json.dumps({"enum": ["yes", "no"]}))
     sequence = make_intake("{{ messages[-1].content }}").make_sequence(request(grammar=grammar))
     sequence.guide.matcher.consume_token(*to_ids(b"x"))
@@ -300,7 +304,7 @@ def test_an_answer_whose_grammar_is_lost_fails_even_as_it_ends():
     assert sequence.take_frame().events[-1].WhichOneof("event") == "failed"
 
 
-def test_a_token_that_reaches_beyond_the_end_of_thoughts_says_nothing_of_the_answer():
+def test_text_beyond_the_closing_tag_in_the_same_token_is_dropped():
     """The vocabulary has `k>y`: the grammar could not have followed its last letter."""
     grammar = pb.Grammar(json_schema=json.dumps({"enum": ["yes"]}))
     sequence = make_intake(OPENED).make_sequence(request(grammar=grammar))
@@ -310,9 +314,9 @@ def test_a_token_that_reaches_beyond_the_end_of_thoughts_says_nothing_of_the_ans
         sequence.take_token(token, None)
         sequence.read()
         frames.append(sequence.take_frame())
-    told = gather([frame for frame in frames if frame])
-    assert (told.thoughts, told.content) == ("hm", '"yes"')
-    assert told.finished.reason == pb.Finished.REASON_GRAMMAR
+    decoded = gather([frame for frame in frames if frame])
+    assert (decoded.reasoning, decoded.content) == ("hm", '"yes"')
+    assert decoded.finished.reason == pb.Finished.REASON_GRAMMAR
 
 
 CHANNELS = (
@@ -334,7 +338,7 @@ GRAMMAR = pb.Grammar(json_schema=json.dumps({"enum": ["yes", "no"]}))
     ],
     ids=["calls", "budget", "closed", "grammar", "channels", "forced"],
 )
-def test_an_answer_cut_anywhere_goes_on_as_if_nothing_had_happened(
+def test_an_answer_resumed_at_any_token_continues_with_the_same_frames(
     text, template, fields, logprobs
 ):
     fields = dict(fields)

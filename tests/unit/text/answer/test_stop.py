@@ -1,4 +1,4 @@
-"""Stop strings against a reading of the whole text at once."""
+"""Stop strings in pieces, compared with a search in the whole text."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def feed_all(pieces, strings):
     return shown, matcher.matched
 
 
-def cut(text, places):
-    edges = [0, *sorted(places), len(text)]
+def cut(text, offsets):
+    edges = [0, *sorted(offsets), len(text)]
     return [text[a:b] for a, b in itertools.pairwise(edges)]
 
 
@@ -43,8 +43,8 @@ texts = st.one_of(
 @given(texts, stop_lists, st.data())
 def test_any_cut_shows_what_the_whole_text_shows(text, strings, data):
     expected = cut_at_stop(text, strings)
-    places = st.lists(st.integers(0, len(text)), max_size=len(text))
-    cuts = [[], range(1, len(text)), data.draw(places), *([place] for place in range(len(text)))]
+    offsets = st.lists(st.integers(0, len(text)), max_size=len(text))
+    cuts = [[], range(1, len(text)), data.draw(offsets), *([offset] for offset in range(len(text)))]
     for chosen in cuts:
         shown, matched = feed_all(cut(text, chosen), strings)
         assert ("".join(shown), matched) == expected

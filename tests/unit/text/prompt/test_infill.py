@@ -1,4 +1,4 @@
-"""Prompts that ask for what is missing between two texts."""
+"""Infill prompts."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ def spell(*parts):
     return [i for part in parts for i in (to_ids(part) if isinstance(part, bytes) else [part])]
 
 
-def test_the_suffix_follows_what_is_typed_so_far_and_the_middle_is_asked_for():
+def test_the_order_is_prefix_prompt_suffix_middle():
     gap = pb.Infill(prefix="def f", prompt="(x", suffix="return")
     assert encode(gap) == spell(PREFIX, b"def f(x", SUFFIX, b"return", MIDDLE)
 
 
-def test_models_of_the_other_kind_get_the_suffix_first():
+def test_spm_puts_the_suffix_first():
     gap = pb.Infill(prefix="def f", prompt="(x", suffix="return")
     assert encode(gap, spm=True) == spell(SUFFIX, b"return", PREFIX, b"def f(x", MIDDLE)
 
 
-def test_a_tokenizer_that_begins_texts_begins_this_one_once():
+def test_begin_of_sequence_is_added_once():
     gap = pb.Infill(prefix="a", suffix="b")
     assert encode(gap, adds_bos=True) == spell(BOS, PREFIX, b"a", SUFFIX, b"b", MIDDLE)
 
@@ -44,13 +44,13 @@ def test_a_tokenizer_that_begins_texts_begins_this_one_once():
 SNIPPETS = [pb.Snippet(filename="a.py", text="A"), pb.Snippet(filename="b.py", text="B")]
 
 
-def test_other_files_stand_in_front_under_their_names():
+def test_other_files_precede_the_prefix_under_their_names():
     gap = pb.Infill(prefix="a", suffix="b", snippets=SNIPPETS)
     context = (REPOSITORY, b"repository\n", FILE, b"a.py\nA", FILE, b"b.py\nB", FILE, b"filename\n")
     assert encode(gap) == spell(*context, PREFIX, b"a", SUFFIX, b"b", MIDDLE)
 
 
-def test_a_model_that_knows_no_files_gets_them_parted_by_a_line():
+def test_files_are_separated_by_a_line_for_a_model_without_file_tokens():
     gap = pb.Infill(prefix="a", suffix="b", snippets=SNIPPETS)
     mark = b"\n\n--- snippet ---\n\n"
     assert encode(gap, NEEDED) == spell(
@@ -58,7 +58,7 @@ def test_a_model_that_knows_no_files_gets_them_parted_by_a_line():
     )
 
 
-def test_a_model_without_the_tokens_says_which_it_lacks():
+def test_a_model_without_the_tokens_refuses_infill():
     infill = Infill(tiny_tokenizer.byte_level(added=["<|fim_suffix|>"]))
     assert (infill.markers.prefix, infill.markers.suffix) == ("", "<|fim_suffix|>")
     with pytest.raises(ServiceError) as caught:
@@ -79,7 +79,7 @@ def test_a_model_without_the_tokens_says_which_it_lacks():
         ),
     ],
 )
-def test_a_text_that_names_a_token_is_refused(gap, path):
+def test_a_text_that_contains_an_infill_token_is_refused(gap, path):
     with pytest.raises(ServiceError) as caught:
         encode(gap)
     assert (caught.value.code, caught.value.param) == ("invalid_request", path)
@@ -89,5 +89,5 @@ def test_control_tokens_in_a_text_are_plain_text():
     assert encode(pb.Infill(prefix="</s>")) == spell(PREFIX, b"</s>", SUFFIX, MIDDLE)
 
 
-def test_the_next_file_ends_the_answer():
+def test_the_tokens_of_the_next_file_end_the_answer():
     assert Infill(tiny_tokenizer.byte_level(added=FILES)).end_ids == {REPOSITORY, FILE}

@@ -1,4 +1,4 @@
-"""Prompts: what the template gets to see, and which tokens come out."""
+"""Prompts: the template's input, and the resulting tokens."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_raw_text_gets_one_begin_of_sequence(text):
     assert ids == [BOS_ID, *to_ids(b"hi")]
 
 
-def test_raw_text_gets_none_from_a_tokenizer_that_adds_none():
+def test_raw_text_gets_no_begin_of_sequence_from_a_tokenizer_without_one():
     assert make_prompter().encode(pb.GenerateRequest(text="hi")) == to_ids(b"hi")
 
 
@@ -100,7 +100,7 @@ def mixed(*values):
         ((5, "hi"), [5, *to_ids(b"hi")]),
     ],
 )
-def test_text_and_ids_in_turn_begin_where_the_first_piece_is_text(values, ids):
+def test_mixed_text_and_ids_get_special_tokens_only_before_leading_text(values, ids):
     assert make_prompter(adds_bos=True).encode(mixed(*values)) == ids
 
 
@@ -174,7 +174,7 @@ def test_arguments_of_earlier_calls_reach_the_template_as_a_mapping(text, seen):
     assert shown[0] == {"role": "user", "content": "hi"}
 
 
-def test_the_thoughts_of_an_earlier_turn_reach_the_template():
+def test_the_reasoning_of_an_earlier_turn_reaches_the_template():
     request = chat_request(text_message("assistant", "a", reasoning="because"))
     shown = json.loads(make_prompter(SHOW_ALL).render(request).split("|")[0])
     assert shown[0]["reasoning_content"] == "because"
@@ -220,7 +220,7 @@ def test_a_template_file_replaces_the_models_own():
         ({}, "", "off"),
     ],
 )
-def test_the_thinking_switch_reaches_templates_that_call_it_otherwise(reasoning, kwargs, shown):
+def test_enable_thinking_reaches_templates_that_name_it_thinking(reasoning, kwargs, shown):
     prompter = make_prompter("{% if thinking %}on{% else %}off{% endif %}")
     asked = chat_request(reasoning=pb.Reasoning(**reasoning), template_kwargs_json=kwargs)
     assert prompter.render(asked) == shown
@@ -260,7 +260,7 @@ def test_a_requests_variables_win_over_the_servers(server, reasoning, request_js
         ({"reasoning_effort": "medium"}, None, "medium"),
     ],
 )
-def test_a_server_may_say_how_hard_to_think(kwargs, asked, shown):
+def test_the_reasoning_effort_has_a_server_default(kwargs, asked, shown):
     made = tiny_tokenizer.byte_level(template="{{ reasoning_effort }}")
     prompter = Prompter(made, None, kwargs, effort="low")
     assert prompter.render(chat_request(reasoning=asked)) == shown
@@ -274,7 +274,7 @@ def test_the_templates_clock_is_the_requests():
         assert prompter.render(request) == local.strftime("%Y-%m-%d %H:%M")
 
 
-def test_of_several_templates_the_one_for_plain_conversations_is_used():
+def test_the_default_template_is_used_without_tools():
     tokenizer = tiny_tokenizer.byte_level(template={"tool_use": "tools", "default": "plain"})
     prompter = Prompter(tokenizer, None, {})
     assert prompter.template == "plain"
@@ -297,7 +297,7 @@ def test_of_several_templates_the_one_for_plain_conversations_is_used():
         ("{{ ''.__class__.__mro__ }}", ""),
     ],
 )
-def test_a_template_that_fails_is_the_requests_fault_and_says_why(template, says):
+def test_a_template_failure_is_an_invalid_request_with_the_reason(template, says):
     error = refusal(make_prompter(template), chat_request())
     assert (error.code, error.param) == ("invalid_request", "messages")
     assert says in error.message
@@ -306,18 +306,18 @@ def test_a_template_that_fails_is_the_requests_fault_and_says_why(template, says
 
 
 @pytest.mark.parametrize("kwargs_json", ["[1]", '{"a', "7"])
-def test_variables_that_are_none_are_refused(kwargs_json):
+def test_template_variables_must_be_a_json_object(kwargs_json):
     error = refusal(make_prompter(), chat_request(template_kwargs_json=kwargs_json))
     assert error.code == "invalid_request"
 
 
 @pytest.mark.parametrize("name", ["messages", "tokenize", "tools", "conversation"])
-def test_variables_that_are_the_renderers_own_are_refused_by_name(name):
+def test_reserved_template_variables_are_refused_by_name(name):
     error = refusal(make_prompter(), chat_request(template_kwargs_json=f'{{"{name}": true}}'))
     assert (error.code, error.param) == ("invalid_request", f"chat_template_kwargs.{name}")
 
 
-def test_a_model_without_a_template_refuses_conversations_alone():
+def test_a_model_without_a_template_refuses_only_conversations():
     prompter = make_prompter(None)
     error = refusal(prompter, chat_request())
     assert error.code == "invalid_request"
@@ -329,7 +329,7 @@ def test_a_model_without_a_template_refuses_conversations_alone():
 # ------------------------------------------------------------------------- namespace
 
 
-def test_what_shapes_a_prompt_or_separates_users_separates_their_cached_prefixes():
+def test_template_tools_media_and_session_key_have_separate_cache_namespaces():
     base = chat_request()
     named = pb.ToolChoice(mode=pb.ToolChoice.MODE_NAMED, name="f")
     others = {
@@ -347,7 +347,7 @@ def test_what_shapes_a_prompt_or_separates_users_separates_their_cached_prefixes
     assert len(set(keys.values())) == len(keys)
 
 
-def test_other_messages_and_another_spelling_of_the_variables_share_a_namespace():
+def test_other_messages_and_reordered_variables_share_a_cache_namespace():
     one = chat_request(template_kwargs_json='{"a": 1, "b": 2}')
     two = chat_request(text_message("user", "other"), template_kwargs_json='{"b":2,"a":1}')
     prompter = make_prompter()

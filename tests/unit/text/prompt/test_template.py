@@ -1,8 +1,8 @@
-"""Conversations with tools in the formats of model families, there and back.
+"""Conversations with tools in the formats of model families: rendered, then parsed again.
 
 The templates in tests/data/templates are written from the published formats, each with what it
-refuses and what it drops. An earlier answer is rendered by the template and then read as if the
-model had just written it: the same call must come out.
+refuses and drops. An earlier answer is rendered by the template and then parsed as if the model
+had just written it: the same call must result.
 """
 
 from __future__ import annotations
@@ -61,24 +61,24 @@ class Family:
         form: of its calls.
         end: what the model ends such a turn with.
         keeps_text: whether the template shows the text beside a call as the answer it was.
-        thinks: whether it shows the thoughts of the turns since the last question.
+        shows_reasoning: whether it shows the reasoning of the turns since the last question.
     """
 
     form: str
     end: str
     keeps_text: bool = True
-    thinks: bool = False
+    shows_reasoning: bool = False
 
 
 FAMILIES = {
-    "qwen3": Family("hermes", "<|im_end|>", thinks=True),
+    "qwen3": Family("hermes", "<|im_end|>", shows_reasoning=True),
     "llama3": Family("llama3", "<|eot_id|>", keeps_text=False),
     "mistral_nemo": Family("mistral_nemo", "</s>", keeps_text=False),
     "mistral_small": Family("mistral", "</s>"),
     "function_gemma": Family("function_gemma", "<start_function_response>"),
     "gemma4": Family("gemma4", "<turn|>"),
-    "gpt_oss": Family("harmony", "<|call|>", keeps_text=False, thinks=True),
-    "glm": Family("glm47", "<|observation|>", thinks=True),
+    "gpt_oss": Family("harmony", "<|call|>", keeps_text=False, shows_reasoning=True),
+    "glm": Family("glm47", "<|observation|>", shows_reasoning=True),
 }
 every_family = pytest.mark.parametrize("name", FAMILIES)
 
@@ -130,7 +130,7 @@ def written(name, turn, *results):
 
 
 def read(name, prompt, text):
-    """Return thoughts and message of an answer that arrives character by character."""
+    """Return reasoning and message of an answer that arrives character by character."""
     prompter = make_prompter(name)
     form = detect(prompter.tool_template)
     assert form.name == FAMILIES[name].form
@@ -138,13 +138,13 @@ def read(name, prompt, text):
     if form.name == "harmony":
         splitter = ChannelSplitter()
     elif prompter.tags is not None:
-        thinking = opens_reasoning(prompt[-64:], prompter.tags)
-        splitter = TagSplitter(prompter.tags, in_reasoning=thinking)
+        in_reasoning = opens_reasoning(prompt[-64:], prompter.tags)
+        splitter = TagSplitter(prompter.tags, in_reasoning=in_reasoning)
     stream = CallStream(form, {"get_weather": PARAMETERS, "get_time": PARAMETERS}, "x")
     parts = [part for letter in text for part in splitter.feed(letter)] + splitter.finish()
     events = [e for part in parts if isinstance(part, AnswerPart) for e in stream.feed(part.text)]
-    thoughts = "".join(part.text for part in parts if isinstance(part, ReasoningPart))
-    return thoughts, assemble_message([*events, *stream.finish()])
+    reasoning = "".join(part.text for part in parts if isinstance(part, ReasoningPart))
+    return reasoning, assemble_message([*events, *stream.finish()])
 
 
 def calls_of(answer):
@@ -163,7 +163,7 @@ def test_tools_are_shown_to_the_model(name):
 
 
 @every_family
-def test_tools_that_must_not_be_called_are_not_shown(name):
+def test_tools_are_not_rendered_when_calls_are_forbidden(name):
     assert "get_weather" not in render(name, ASK, mode=pb.ToolChoice.MODE_NONE)
     assert "get_weather" not in render(name, ASK, tools=())
 
@@ -179,7 +179,7 @@ def test_a_system_turn_and_its_tools_are_both_shown(name):
 
 
 @every_family
-def test_a_call_that_a_template_shows_is_read_as_the_same_call(name):
+def test_a_rendered_call_parses_as_the_same_call(name):
     prompt, text = written(name, message("assistant", tool_calls=[call(1)]), result(1, "sunny"))
     _, answer = read(name, prompt, text)
     assert calls_of(answer) == [("get_weather", ARGUMENTS)]
@@ -187,7 +187,7 @@ def test_a_call_that_a_template_shows_is_read_as_the_same_call(name):
 
 
 @every_family
-def test_text_before_a_call_stays_the_answers_text(name):
+def test_text_before_a_rendered_call_parses_as_content(name):
     turn = message("assistant", TEXT, tool_calls=[call(1)])
     prompt, text = written(name, turn, result(1, "sunny"))
     _, answer = read(name, prompt, text)
@@ -196,37 +196,37 @@ def test_text_before_a_call_stays_the_answers_text(name):
 
 
 @every_family
-def test_calls_without_arguments_go_there_and_back(name):
+def test_a_rendered_call_without_arguments_parses_as_the_same_call(name):
     turn = message("assistant", tool_calls=[call(1, "get_time", {})])
     prompt, text = written(name, turn, result(1, "noon"))
     assert calls_of(read(name, prompt, text)[1]) == [("get_time", {})]
 
 
 @every_family
-def test_thoughts_of_a_tool_loop_stay_and_are_read_as_thoughts(name):
+def test_reasoning_of_a_tool_loop_is_rendered_and_parses_as_reasoning(name):
     turn = message("assistant", reasoning="It asks for weather.", tool_calls=[call(1)])
     prompt, text = written(name, turn, result(1, "sunny"))
-    thoughts, answer = read(name, prompt, text)
-    assert thoughts == ("It asks for weather." if FAMILIES[name].thinks else "")
+    reasoning, answer = read(name, prompt, text)
+    assert reasoning == ("It asks for weather." if FAMILIES[name].shows_reasoning else "")
     assert calls_of(answer) == [("get_weather", ARGUMENTS)]
 
 
 @every_family
-def test_thoughts_text_and_a_call_in_one_turn_are_no_reason_to_refuse_it(name):
+def test_a_turn_with_reasoning_text_and_a_call_is_accepted(name):
     turn = message("assistant", TEXT, reasoning="Hm.", tool_calls=[call(1)])
     shown = render(name, ASK, turn, result(1, "sunny"))
-    assert ("Hm." in shown) is FAMILIES[name].thinks
+    assert ("Hm." in shown) is FAMILIES[name].shows_reasoning
 
 
 @every_family
 def test_all_calls_of_a_turn_and_their_results_are_shown(name):
     turn = message("assistant", TEXT, tool_calls=[call(1), call(2, "get_time", {"days": 3})])
     shown = render(name, ASK, turn, result(2, "noon"), result(1, "sunny"))
-    places = [shown.rindex(word) for word in ("get_weather", "get_time", "sunny", "noon")]
-    assert min(places) > shown.index("How will it be?")
+    offsets = [shown.rindex(word) for word in ("get_weather", "get_time", "sunny", "noon")]
+    assert min(offsets) > shown.index("How will it be?")
 
 
-def test_a_template_of_one_call_per_turn_sees_each_result_behind_its_call():
+def test_a_template_with_one_call_per_turn_gets_each_result_after_its_call():
     turn = message("assistant", tool_calls=[call(1), call(2, "get_time", {})])
     for name in ("llama3", "gpt_oss"):
         shown = render(name, ASK, turn, result(2, "noon"), result(1, "sunny"), result(9, "stray"))
@@ -237,7 +237,7 @@ def test_a_template_of_one_call_per_turn_sees_each_result_behind_its_call():
 
 
 @every_family
-def test_a_loop_of_twenty_rounds_is_shown(name):
+def test_a_tool_loop_of_twenty_rounds_is_rendered(name):
     turns = []
     for index in range(20):
         turns += [message("assistant", tool_calls=[call(index)]), result(index, f"day {index}.")]
@@ -247,16 +247,16 @@ def test_a_loop_of_twenty_rounds_is_shown(name):
 
 @pytest.mark.parametrize("text", ["", '{"a": [1, "ü"]}', "[]", "null", 'a\nb </s> \\ "'])
 @every_family
-def test_results_of_every_shape_are_shown(name, text):
+def test_results_of_any_content_are_rendered(name, text):
     shown = render(name, ASK, message("assistant", tool_calls=[call(1)]), result(1, text))
     spelled = {text, json.dumps(text, ensure_ascii=False)}
     assert any(spelling in shown for spelling in spelled)
 
 
-# ----------------------------------------------------------------------------- habits
+# ----------------------------------------------------------------------------- quirks
 
 
-def test_ids_of_any_length_fit_a_template_that_wants_nine_letters():
+def test_ids_are_shortened_for_a_template_that_requires_nine_characters():
     def shown_ids(name, own):
         asked = pb.ToolCall(id=own, name="get_time", arguments="{}")
         turns = [message("assistant", tool_calls=[asked]), message("tool", "1", tool_call_id=own)]
@@ -281,7 +281,7 @@ ALTERNATING = "{# Roles must alternate. #}" + SHOW
 LED = "{# System message must be at the beginning. #}" + SHOW
 
 
-def test_the_user_says_what_is_for_the_system_where_that_must_be_at_the_beginning():
+def test_later_system_turns_become_user_turns_where_the_system_turn_must_be_first():
     said = (("system", "s"), ("system", "t"), ("user", "a"), ("assistant", "b"), ("system", "c"))
     turns = [message(role, text) for role, text in said]
     assert show_turns(LED, *turns) == [
@@ -293,7 +293,7 @@ def test_the_user_says_what_is_for_the_system_where_that_must_be_at_the_beginnin
     assert show_turns(SHOW, *turns) == [(role, text, None) for role, text in said]
 
 
-def test_neighbours_in_one_role_are_one_turn_where_roles_must_alternate():
+def test_adjacent_turns_of_one_role_are_merged_where_roles_must_alternate():
     turns = [
         message("user", "a"),
         message("system", "b"),
@@ -317,13 +317,13 @@ def test_a_result_gets_the_name_of_its_function_unless_it_has_one():
     assert "response:other{" in render("function_gemma", ASK, turn, named)
 
 
-def test_what_a_template_can_not_show_is_refused_with_its_reason():
+def test_a_refusal_by_a_template_is_reported_with_its_reason():
     with pytest.raises(ServiceError, match="Invalid tool response") as caught:
         render("function_gemma", ASK, message("tool", "sunny", tool_call_id="nobody's"))
     assert caught.value.code == "invalid_request"
 
 
-def test_of_several_templates_the_one_for_tools_is_used_where_tools_are_shown():
+def test_the_tool_template_is_used_when_tools_are_rendered():
     own = {"default": "plain", "tool_use": "{{ tools | length }} tools <tool_call>"}
     prompter = Prompter(tiny_tokenizer.byte_level(template=own), None, {})
     assert detect(prompter.tool_template).name == "hermes"

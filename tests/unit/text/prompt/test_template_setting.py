@@ -31,7 +31,7 @@ def test_a_template_comes_as_text_or_from_a_file(tmp_path):
         ({"chat_template_kwargs": "[]"}, "--chat-template-kwargs: not a JSON object"),
     ],
 )
-def test_what_can_not_be_read_is_refused_by_its_flag(tmp_path, settings, says):
+def test_an_unreadable_setting_is_refused_by_its_flag(tmp_path, settings, says):
     with pytest.raises(ConfigError) as caught:
         read(tmp_path, **settings)
     assert str(caught.value).startswith(says)

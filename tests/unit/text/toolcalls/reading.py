@@ -1,4 +1,4 @@
-"""What a format makes of a text, in a form that does not depend on how it was fed."""
+"""Parses a text with a format and joins the pieces, so that results can be compared."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def watch(form, text, tools):
     return [*seen, join([*pieces, *parser.finish()])]
 
 
-def cut(text, places):
-    """Return the parts of a text between places."""
-    bounds = [0, *sorted(places), len(text)]
+def cut(text, offsets):
+    """Return the parts of a text cut at some offsets."""
+    bounds = [0, *sorted(offsets), len(text)]
     return [text[a:b] for a, b in pairwise(bounds)]
 
 
@@ -62,6 +62,6 @@ def parse_at_every_cut(form, text, tools=None):
     tools = tools or {}
     pieces = read(form, [text], tools)
     assert read(form, text, tools) == pieces
-    for place in range(1, len(text)):
-        assert read(form, cut(text, [place]), tools) == pieces
+    for offset in range(1, len(text)):
+        assert read(form, cut(text, [offset]), tools) == pieces
     return content(pieces), [(call.name, call.arguments) for call in calls(pieces)]

@@ -1,7 +1,7 @@
-"""Generated answers: calls, and the text around them, made to confuse a parser.
+"""Generated answers: calls and the text around them, made to confuse a parser.
 
-Each is a function of one drawn seed: an answer is made of some hundred choices, and drawing each of
-them took longer than all the parsing it is made for.
+Each is a function of one drawn seed: an answer consists of about a hundred choices, and drawing
+each of them with hypothesis took longer than the parsing under test.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from workers.text.toolcalls.detection import FORMATS
 
-# Marks of every format, and what JSON, Python and XML give a meaning.
+# Markers of every format, and characters with a meaning in JSON, Python and XML.
 FRAGMENTS = sorted(
     {marker for form in FORMATS for marker in form.markers}
     | {"<", "</", "[", "]", "{", "}", '"', "'", "\\", "\n", " ", ":", ",", "=", ">", "|"}
@@ -102,7 +102,7 @@ def answers(writer):
 
 
 def soups(form):
-    """Return a strategy of texts made of a format's marks and of what stands between them."""
+    """Return a strategy of texts made of a format's markers and other fragments."""
     words = [*form.markers, *FRAGMENTS, "f", '{"name": "f", "arguments": {']
 
     def make(seed):
@@ -117,7 +117,7 @@ def soups(form):
 
 @st.composite
 def damages(draw, text):
-    """Draw a text that differs from another in one place or two."""
+    """Draw a text that differs from another at one or two offsets."""
     for _ in range(draw(st.integers(1, 2))):
         start = draw(st.integers(0, len(text)))
         end = min(len(text), start + draw(st.integers(0, 12)))
@@ -138,10 +138,10 @@ class _Maker:
         calls = tuple(self._call(name) for name in sorted(names))
         texts = [_without(self._free(), writer.avoided) for _ in range(len(calls) + 1)]
         return Answer(
-            before=texts[0] if "before" in writer.places else "",
+            before=texts[0] if "before" in writer.text_at else "",
             calls=calls,
-            gaps=tuple(text if "between" in writer.places else "" for text in texts[1:-1]),
-            after=texts[-1] if "after" in writer.places else "",
+            gaps=tuple(text if "between" in writer.text_at else "" for text in texts[1:-1]),
+            after=texts[-1] if "after" in writer.text_at else "",
         )
 
     def _name(self):
@@ -185,7 +185,7 @@ class _Maker:
         return number if math.isfinite(number) else self._rng.randint(-(10**6), 10**6)
 
     def _text(self):
-        """Return a string that the format can say."""
+        """Return a string that the format can express."""
         return _without(self._string(), self._writer.forbidden)
 
     def _string(self):

@@ -1,4 +1,4 @@
-"""Llama 3 and templates of no known family: calls that no delimiter announces."""
+"""Llama 3 and templates of unknown format: calls without a delimiter."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ both = pytest.mark.parametrize(
         ('{"name": "f", "parameters": {"a": {', "", [("f", '{"a": {')]),
     ],
 )
-def test_an_answer_that_begins_as_a_call_is_read(form, text, said, found):
+def test_an_answer_that_begins_with_a_call_is_parsed(form, text, said, found):
     assert parse_at_every_cut(form, text) == (said, found)
 
 
@@ -61,7 +61,7 @@ def test_an_answer_that_begins_as_a_call_is_read(form, text, said, found):
         '```json\n{"name": "f", "parameters": {}}\n```',
     ],
 )
-def test_any_other_answer_is_content_as_it_is(form, text):
+def test_any_other_answer_is_unchanged_content(form, text):
     assert parse_at_every_cut(form, text) == (text, [])
 
 
@@ -89,11 +89,11 @@ def test_llamas_tag_announces_calls_anywhere(text, said, found):
         ('{"a": 1} <tool_call>{"name": "f"}', '{"a": 1} ', [F]),
     ],
 )
-def test_hermes_tags_announce_calls_for_templates_of_no_family(text, said, found):
+def test_hermes_tags_announce_calls_for_templates_of_unknown_format(text, said, found):
     assert parse_at_every_cut(generic_json.FORMAT, text) == (said, found)
 
 
-def test_a_call_is_given_as_soon_as_its_keys_tell_it():
+def test_a_call_streams_once_its_keys_identify_it():
     text = '{"name": "f", "parameters": {"a": 1}}'
     stages = watch(llama3.FORMAT, text, {})
     begin = text.index('{"a')
@@ -101,10 +101,10 @@ def test_a_call_is_given_as_soon_as_its_keys_tell_it():
     assert stages[begin] == [CallName("f"), CallArguments("{")]
 
 
-def test_an_object_of_other_keys_is_let_go_at_the_first_of_them():
+def test_an_object_is_released_as_content_at_its_first_other_key():
     text = '{"name": "Ada", "age": 36}'
     stages = watch(llama3.FORMAT, text, {})
-    told = text.index('age"') + len('age"')
-    assert content(stages[told - 2]) == ""
-    assert content(stages[told - 1]) == text[:told]
+    end = text.index('age"') + len('age"')
+    assert content(stages[end - 2]) == ""
+    assert content(stages[end - 1]) == text[:end]
     assert content(stages[-2]) == text

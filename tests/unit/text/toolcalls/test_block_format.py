@@ -1,4 +1,4 @@
-"""Recorded and hand-made answers of the formats whose calls are given whole."""
+"""Recorded and hand-made answers of the formats whose calls do not stream."""
 
 from __future__ import annotations
 
@@ -413,17 +413,17 @@ BAD = [
 
 
 @pytest.mark.parametrize(("name", "text", "wanted", "said"), GOOD)
-def test_an_answer_gives_its_calls_and_text_wherever_it_is_cut(name, text, wanted, said):
+def test_calls_and_content_do_not_depend_on_the_cuts(name, text, wanted, said):
     form = find(name)
     pieces = read(form, [text], TOOLS)
     assert (calls(pieces), content(pieces)) == (wanted, said)
     assert read(form, text, TOOLS) == pieces
-    for place in range(1, len(text)):
-        assert read(form, cut(text, [place]), TOOLS) == pieces
+    for offset in range(1, len(text)):
+        assert read(form, cut(text, [offset]), TOOLS) == pieces
 
 
 @pytest.mark.parametrize(("name", "text"), BAD)
-def test_what_is_no_call_is_content_with_its_delimiters(name, text):
+def test_text_that_is_not_a_call_is_content_with_its_delimiters(name, text):
     for parts in ([text], text):
         pieces = read(find(name), parts, TOOLS)
         assert calls(pieces) == []
@@ -431,7 +431,7 @@ def test_what_is_no_call_is_content_with_its_delimiters(name, text):
 
 
 @pytest.mark.parametrize(("name", "text", "wanted", "said"), GOOD)
-def test_an_answer_that_ends_early_keeps_complete_calls_and_invents_none(name, text, wanted, said):
+def test_a_truncated_answer_keeps_only_its_complete_calls(name, text, wanted, said):
     for end in range(len(text)):
         found = calls(read(find(name), [text[:end]], TOOLS))
         assert found == wanted[: len(found)]
@@ -447,7 +447,7 @@ def test_an_answer_that_ends_early_keeps_complete_calls_and_invents_none(name, t
         ("pythonic", "<|tool_call_star"),
     ],
 )
-def test_text_is_given_as_soon_as_it_can_be_no_delimiter(name, text):
+def test_text_is_released_once_it_cant_be_a_delimiter(name, text):
     form = find(name)
     for count, pieces in enumerate(watch(form, text, TOOLS)[:-1], 1):
         held = text[len(content(pieces)) : count]
@@ -499,7 +499,7 @@ def test_text_is_given_as_soon_as_it_can_be_no_delimiter(name, text):
         ("pythonic", '<|tool_call_start|>[get_weather(city="Paris", days=2)]<|tool_call_end|>'),
     ],
 )
-def test_mlx_lm_reads_the_same(name, body):
+def test_mlx_lm_parses_the_same(name, body):
     theirs = importlib.import_module(f"mlx_lm.tool_parsers.{name}")
     inner = body.removeprefix(theirs.tool_call_start).removesuffix(theirs.tool_call_end)
     tools = [{"function": {"name": "get_weather", "parameters": WEATHER}}]
@@ -521,5 +521,5 @@ def test_mlx_lm_reads_the_same(name, body):
         ("{{ tools }}{{ '<tool_call>' + tc.name }}{{ '<arg_key>' }}<|observation|>", "glm47"),
     ],
 )
-def test_templates_that_resemble_anothers_are_told_apart(template, name):
+def test_similar_templates_are_distinguished(template, name):
     assert detect(template) is find(name)

@@ -1,4 +1,4 @@
-"""What is shown of the calls a format finds: which, with what ids, and the space around them."""
+"""Which of the parsed calls are kept, their ids, and the white space around them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def write(name):
 
 
 def show(text, *, tools=TOOLS, request_id="r", **options):
-    """Return what is shown of an answer, texts joined, after trying every cut."""
+    """Return the kept pieces of an answer, texts joined, after trying every cut."""
     shown = _show([text], tools, request_id, options)
-    for place in range(1, len(text)):
-        assert _show(cut(text, [place]), tools, request_id, options) == shown
+    for offset in range(1, len(text)):
+        assert _show(cut(text, [offset]), tools, request_id, options) == shown
     assert _show(text, tools, request_id, options) == shown
     return shown
 
@@ -48,7 +48,7 @@ def call(index, name):
     return [CallStart(call_id("r", index), name), CallArguments("{}"), CallEnd()]
 
 
-def test_each_call_has_an_id_of_its_own_that_a_replay_repeats():
+def test_each_call_has_a_unique_id_that_a_replay_repeats():
     shown = show(write("f") + write("f"))
     assert shown == [*call(0, "f"), *call(1, "f")]
     assert show(write("f") + write("f")) == shown
@@ -59,18 +59,18 @@ def test_each_call_has_an_id_of_its_own_that_a_replay_repeats():
         assert re.fullmatch("call_[0-9a-f]{24}", text)
 
 
-def test_calls_of_undeclared_functions_leave_no_trace():
+def test_calls_of_undeclared_functions_are_dropped():
     assert show(f"a {write('h')} b{write('f')}") == [ContentText("a  b"), *call(0, "f")]
     assert show(write("h")) == []
     assert show(f"\n{write('h')}\n") == []
 
 
-def test_with_a_named_function_no_other_is_called():
+def test_calls_of_other_than_the_named_function_are_dropped():
     assert show(f"{write('f')}\n{write('g')}\n{write('f')}", named="g") == call(0, "g")
     assert show(write("h"), named="h") == []
 
 
-def test_calls_beyond_the_most_leave_no_trace():
+def test_calls_beyond_the_limit_are_dropped():
     answer = f"{write('h')}{write('f')} a {write('g')}"
     assert show(answer, most=1) == [*call(0, "f"), ContentText(" a ")]
     assert show(answer, most=2) == [*call(0, "f"), ContentText(" a "), *call(1, "g")]
@@ -97,11 +97,11 @@ def test_space_between_calls_and_ends_is_dropped(before, between, after, said):
 
 
 @pytest.mark.parametrize("text", ["", " \n ", " a ", "<tool_call>\n", "\n<tool_call>x</tool_call>"])
-def test_an_answer_without_calls_is_shown_as_it_is(text):
+def test_an_answer_without_calls_is_unchanged(text):
     assert show(text) == ([ContentText(text)] if text else [])
 
 
-def test_arguments_are_shown_while_they_are_written():
+def test_arguments_stream():
     stream = CallStream(FORMAT, TOOLS, "r")
     assert stream.feed('<tool_call>{"name": "f') == []
     assert stream.feed('", "arguments": {"a') == [

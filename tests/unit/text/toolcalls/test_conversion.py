@@ -1,4 +1,4 @@
-"""Parameters in plain text become what the tool's schema says they are."""
+"""Conversion of parameters in plain text by the tool's schema."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ PARAMETERS = {
         ("loop", "[1]", "[1]"),
         ("lost", "[1]", "[1]"),
         ("odd", "1", "1"),
-        # Nothing is known of these.
+        # Undeclared parameters.
         ("any", "007", '"007"'),
         ("any", "+49 30", '"+49 30"'),
         ("any", "2026-11-30", '"2026-11-30"'),
@@ -79,7 +79,7 @@ def test_a_parameter_is_converted(name, text, value):
     json.loads(value)
 
 
-def test_only_a_plain_string_is_text_whatever_it_holds():
+def test_only_a_parameter_of_type_string_alone_is_raw_text():
     texts = {name for name in PARAMETERS["properties"] if is_text(PARAMETERS, name)}
     assert texts == {"text", "choice", "fixed", "old"}
 
@@ -90,11 +90,11 @@ def test_additional_properties_have_the_type_declared_for_them():
 
 
 @pytest.mark.parametrize("parameters", [{}, {"properties": []}, {"properties": {"a": None}}])
-def test_a_schema_that_is_none_says_nothing(parameters):
+def test_a_malformed_schema_is_ignored(parameters):
     assert convert("5", parameters, "a") == "5"
 
 
-def test_of_parameters_of_one_name_the_last_counts():
+def test_the_last_of_equal_parameter_names_counts():
     pairs = [("a", "1"), ("b", "2"), ("a", "x\n")]
     assert convert_all(pairs, {}) == '{"a": "x\\n", "b": 2}'
 
@@ -105,12 +105,12 @@ def test_half_a_surrogate_pair_can_be_encoded():
     literal.text.encode()
 
 
-def test_python_strings_take_their_escapes():
+def test_python_escapes_are_decoded():
     assert json.loads(read_literal(r"'a\x41\u00e9\U0001F600\'\q'").text) == "aAé😀'\\q"
     assert json.loads(read_literal('"""say "hi" """').text) == 'say "hi" '
 
 
-def test_an_object_stays_as_it_is_written_or_is_mended():
+def test_an_object_keeps_its_text_or_is_repaired():
     assert read_object(' {"b":1, "a": 1.0} ') == '{"b":1, "a": 1.0}'
     assert read_object("{'b': 1}") == '{"b": 1}'
     assert read_object("[1]") is None

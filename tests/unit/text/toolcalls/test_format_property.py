@@ -1,4 +1,4 @@
-"""What holds for every format: calls come back as they were written, however the text is cut."""
+"""Properties of every format: written calls parse as the same calls at any cut."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.text.toolcalls.sample import answers, damages, soups
 from tests.unit.text.toolcalls.writer import WRITERS
 from workers.text.toolcalls.detection import FORMATS
 
-# In these, text to the user stands in messages of its own, whose headers are markup.
+# In these, text to the user is in separate messages, whose headers are markup.
 FRAMED = ("functionary32", "harmony")
 TOOLS = {"f": {"properties": {"city": {"type": "string"}}}}
 
@@ -27,8 +27,8 @@ def examples(count):
     return settings(max_examples=count, deadline=None, suppress_health_check=slow)
 
 
-def places(text):
-    """Return a strategy of places at which a text may be cut."""
+def offsets(text):
+    """Return a strategy of offsets at which a text may be cut."""
     return st.lists(st.integers(0, len(text)), max_size=8)
 
 
@@ -41,7 +41,7 @@ def is_within(part, whole):
 @every_writer
 @examples(12)
 @given(st.data())
-def test_calls_and_text_come_back_as_they_were_written(writer, data):
+def test_written_calls_and_text_parse_as_the_same(writer, data):
     answer = data.draw(answers(writer))
     text = writer.write(answer)
     pieces = read(writer.form, [text], answer.tools)
@@ -52,25 +52,25 @@ def test_calls_and_text_come_back_as_they_were_written(writer, data):
     for call, written in zip(found, answer.calls, strict=True):
         assert json.loads(call.arguments) == written.arguments
     assert content(pieces) == answer.content
-    assert read(writer.form, cut(text, data.draw(places(text))), answer.tools) == pieces
+    assert read(writer.form, cut(text, data.draw(offsets(text))), answer.tools) == pieces
 
 
 @every_writer
 @examples(2)
 @given(st.data())
-def test_every_cut_gives_the_same(writer, data):
+def test_every_cut_gives_the_same_pieces(writer, data):
     answer = data.draw(answers(writer))
     text = writer.write(answer)
     whole = read(writer.form, [text], answer.tools)
     assert read(writer.form, text, answer.tools) == whole
-    for place in range(1, len(text)):
-        assert read(writer.form, cut(text, [place]), answer.tools) == whole
+    for offset in range(1, len(text)):
+        assert read(writer.form, cut(text, [offset]), answer.tools) == whole
 
 
 @every_writer
 @examples(10)
 @given(st.data())
-def test_a_damaged_answer_loses_nothing_and_is_the_same_however_cut(writer, data):
+def test_a_damaged_answer_loses_no_text_at_any_cut(writer, data):
     answer = data.draw(answers(writer))
     text = data.draw(damages(writer.write(answer)))
     check(writer.form, text, answer.tools, data)
@@ -79,7 +79,7 @@ def test_a_damaged_answer_loses_nothing_and_is_the_same_however_cut(writer, data
 @every_writer
 @examples(4)
 @given(st.data())
-def test_what_is_out_stays_when_the_text_ends_anywhere(writer, data):
+def test_pieces_are_never_retracted_wherever_the_text_ends(writer, data):
     answer = data.draw(answers(writer))
     text = writer.write(answer)
     text = text[: data.draw(st.integers(0, len(text)))]
@@ -92,14 +92,14 @@ def test_what_is_out_stays_when_the_text_ends_anywhere(writer, data):
 @every_form
 @examples(20)
 @given(st.data())
-def test_any_mixture_of_marks_is_read_without_loss(form, data):
+def test_any_mixture_of_markers_is_parsed_without_loss(form, data):
     check(form, data.draw(soups(form)), TOOLS, data)
 
 
 @every_form
 @examples(10)
 @given(st.text())
-def test_any_text_without_marks_is_content(form, text):
+def test_any_text_without_markers_is_content(form, text):
     pieces = read(form, text, TOOLS)
     assert calls(pieces) or content(pieces) == text
 
@@ -109,7 +109,7 @@ def check(form, text, tools, data):
     pieces = read(form, [text], tools)
     found = calls(pieces)
     assert read(form, text, tools) == pieces
-    assert read(form, cut(text, data.draw(places(text))), tools) == pieces
+    assert read(form, cut(text, data.draw(offsets(text))), tools) == pieces
     if not found and form.name not in FRAMED:
         assert content(pieces) == text
     assert is_within(content(pieces), text)

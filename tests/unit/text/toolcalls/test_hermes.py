@@ -1,4 +1,4 @@
-"""Hermes and Qwen: JSON objects between tags. What holds for every JSON format is tested here."""
+"""Hermes and Qwen: JSON objects between tags. Also tests what is common to all JSON formats."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def block(body):
     return f"{OPEN}\n{body}\n{CLOSE}"
 
 
-def test_name_and_arguments_are_given_while_they_are_written():
+def test_name_and_arguments_stream():
     text = '{"name": "f", "arguments": {"a": 1}}'
     stages = watch(FORMAT, OPEN + text, {})
     known = len(OPEN) + text.index(", ")
@@ -31,7 +31,7 @@ def test_name_and_arguments_are_given_while_they_are_written():
     assert stages[-2] == [CallName("f"), CallArguments('{"a": 1}'), CallEnd()]
 
 
-def test_content_waits_only_while_it_may_be_a_delimiter():
+def test_content_is_held_only_while_it_may_be_a_delimiter():
     text = "a <b> <tool_x <tool_call"
     shown = [content(pieces) for pieces in watch(FORMAT, text, {})]
     assert shown[: len("a ")] == ["a", "a "]
@@ -106,7 +106,7 @@ def test_a_call_keeps_the_models_own_text(body, arguments):
         "The tag `<tool_call>` begins a call and `</tool_call>` ends it.\n",
     ],
 )
-def test_what_is_no_call_is_content_with_its_delimiters(text):
+def test_text_that_is_not_a_call_is_content_with_its_delimiters(text):
     assert parse(text) == (text, [])
 
 
@@ -126,7 +126,7 @@ def test_what_is_no_call_is_content_with_its_delimiters(text):
         ('<tool_call>{"name": "f", "argum', "", [("f", "")]),
     ],
 )
-def test_a_text_that_ends_in_a_call_keeps_what_it_has(text, said, found):
+def test_a_text_that_ends_inside_a_call_keeps_the_partial_call(text, said, found):
     assert parse(text) == (said, found)
 
 
@@ -159,7 +159,7 @@ F, G = ("f", "{}"), ("g", "{}")
         (block('{"name": "f", "arguments": {}'), "", [F]),
     ],
 )
-def test_several_calls_and_the_text_about_them(text, said, found):
+def test_several_calls_and_the_text_around_them(text, said, found):
     assert parse(text) == (said, found)
 
 

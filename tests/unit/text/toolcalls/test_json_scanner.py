@@ -1,4 +1,4 @@
-"""JSON in pieces: what is given, when, and how broken strings are mended."""
+"""JSON in pieces: what is passed on when, and how invalid strings are repaired."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def scan(reader, text):
 
 @settings(max_examples=100, deadline=None)
 @given(values.filter(lambda value: isinstance(value, str | list | dict)), st.booleans())
-def test_a_value_is_given_as_it_is_up_to_its_end(value, ascii_only):
+def test_a_value_is_passed_on_unchanged_up_to_its_end(value, ascii_only):
     text = json.dumps(value, ensure_ascii=ascii_only)
     given_out, closed, rest = scan(read_value, text + " tail")
     assert "".join(given_out) == text
@@ -49,19 +49,19 @@ def test_a_value_is_given_as_it_is_up_to_its_end(value, ascii_only):
 
 
 @pytest.mark.parametrize("text", ["12.50E+3", "true", "-0", "null", "nonsense"])
-def test_a_scalar_ends_where_the_next_mark_begins(text):
+def test_a_scalar_ends_at_the_next_delimiter(text):
     for mark in ",]} \n":
         given_out, closed, _ = scan(read_value, text + mark)
         assert "".join(given_out) == text
         assert closed
 
 
-def test_every_character_is_given_as_soon_as_it_comes():
+def test_every_character_is_passed_on_at_once():
     text = '{"a": [1, "x"]}'
     assert scan(read_value, text)[0] == list(text)
 
 
-def test_an_escape_waits_until_it_is_whole():
+def test_an_escape_is_held_until_it_is_complete():
     assert scan(read_string, r"a\n\u00e9")[0] == ["a", "", r"\n", "", "", "", "", "", r"\u00e9", ""]
 
 
@@ -81,7 +81,7 @@ def test_an_escape_waits_until_it_is_whole():
         ("\x7f\u2028é", "\x7f\u2028é"),
     ],
 )
-def test_a_string_is_mended_where_it_is_no_json(raw, mended):
+def test_an_invalid_string_is_repaired(raw, mended):
     given_out, closed, rest = scan(read_string, raw + '"!')
     assert "".join(given_out) == mended
     assert closed
@@ -91,7 +91,7 @@ def test_a_string_is_mended_where_it_is_no_json(raw, mended):
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(st.sampled_from('\\ud8Dc1"n/\n\0é{'), max_size=12))
-def test_whatever_is_in_a_string_it_becomes_valid(raw):
+def test_any_string_content_becomes_valid_json(raw):
     given_out, closed, _ = scan(read_string, raw + '""')
     assert closed is not None
     json.loads('"' + "".join(given_out) + '"')
@@ -111,7 +111,7 @@ def test_whatever_is_in_a_string_it_becomes_valid(raw):
         ("[[[[", "[[[[", False),
     ],
 )
-def test_a_cut_or_broken_value_is_given_as_far_as_it_goes(text, given_out, closed):
+def test_an_incomplete_value_is_passed_on_up_to_its_fault(text, given_out, closed):
     found = scan(read_value, text)
     assert "".join(found[0]) == given_out
     assert found[1] is closed
@@ -130,7 +130,7 @@ def test_nesting_of_any_depth_is_read():
 
 @settings(max_examples=100, deadline=None)
 @given(st.text())
-def test_a_decoded_string_has_the_characters_that_were_meant(text):
+def test_a_decoded_string_equals_the_encoded_one(text):
     raw = json.dumps(text)[1:]
     decoder = StringDecoder()
     source = Source()
@@ -152,6 +152,6 @@ def test_a_decoded_string_has_the_characters_that_were_meant(text):
         (["\\\\", "ud83d"], "\\ud83d"),
     ],
 )
-def test_half_a_pair_of_surrogates_becomes_a_replacement_character(units, text):
+def test_half_a_surrogate_pair_becomes_a_replacement_character(units, text):
     decoder = StringDecoder()
     assert "".join(map(decoder.feed, units)) + decoder.finish() == text

@@ -38,7 +38,7 @@ both = pytest.mark.parametrize("form", BOTH, ids=lambda form: form.name)
         ("[1] [TOOL] [x", "[1] [TOOL] [x", []),
     ],
 )
-def test_a_list_is_read(form, text, said, found):
+def test_a_list_is_parsed(form, text, said, found):
     assert parse_at_every_cut(form, text) == (said, found)
 
 
@@ -66,11 +66,11 @@ def test_a_list_is_read(form, text, said, found):
         ("f[ARGS]{}", "f[ARGS]{}", []),
     ],
 )
-def test_a_name_before_its_arguments_is_read(text, said, found):
+def test_a_name_before_its_arguments_is_parsed(text, said, found):
     assert parse_at_every_cut(mistral.FORMAT, text) == (said, found)
 
 
-def test_name_and_arguments_are_given_while_they_are_written():
+def test_name_and_arguments_stream():
     text = '[TOOL_CALLS]f[ARGS]{"a": 1}'
     stages = watch(mistral.FORMAT, text, {})
     begin = text.index("{")

@@ -83,7 +83,7 @@ def test_numbers_and_objects_keep_their_spelling():
     assert found == [("f", '{"x": 1.50, "map": {"b":1, "a":2}}')]
 
 
-def test_texts_are_given_while_they_are_written():
+def test_string_parameters_stream():
     text = block(function(parameter("s", "ab\nc"), parameter("n", "12")))
     stages = watch(FORMAT, text, TOOLS)
 
@@ -147,5 +147,5 @@ F, G = ("f", "{}"), ("g", "{}")
         ("<tool_call><function=f><parameter=n", "", [("f", "")]),
     ],
 )
-def test_calls_and_the_text_about_them(text, said, found):
+def test_calls_and_the_text_around_them(text, said, found):
     assert parse(text) == (said, found)

@@ -1,4 +1,4 @@
-"""Which format a chat template is read as, and what every format must offer."""
+"""Which format is detected from a chat template, and what every format must declare."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from tests.unit.text.toolcalls.writer import WRITERS
 from workers.text.toolcalls.detection import FORMATS, detect, find
 
-# What tells each family's published template, with what might mislead beside it.
+# The distinctive text of each family's published template, with misleading text beside it.
 TEMPLATES = {
     "harmony": "{{- '<|channel|>commentary to=' + tool_call.name + '<|message|>' }}{% if tools %}",
     "minimax_m3": "{{- ']<]minimax[>[<tool_call>\\n' }}{% for tool in tools %}",
@@ -53,7 +53,7 @@ def test_a_template_without_tools_has_no_format():
     assert detect("") is None
 
 
-def test_only_the_ways_of_the_list_are_known():
+def test_an_unknown_format_is_not_found():
     assert find("nonsense") is None
 
 
@@ -62,13 +62,13 @@ def test_every_format_has_a_writer_for_the_property_tests():
 
 
 @pytest.mark.parametrize("writer", WRITERS, ids=lambda writer: writer.label)
-def test_a_writers_marks_are_its_formats(writer):
-    """The texts around calls avoid these: a mark that is missing here would go untested."""
+def test_every_format_has_markers(writer):
+    """The texts around calls avoid the markers: a missing one would not be tested."""
     assert writer.form.markers
 
 
 @pytest.mark.parametrize("form", [f for f in FORMATS if f.wrapper], ids=lambda form: form.name)
-def test_a_forced_call_is_read_as_one(form):
+def test_a_forced_call_is_parsed_as_a_call(form):
     wrapper = form.wrapper
     call = f'{{"name": "f", "{wrapper.arguments_key}": {{"a": 1}}}}'
     parser = form.parser({})

@@ -1,6 +1,6 @@
-"""How each family's chat template writes calls: one function per form.
+"""How each family's chat template writes calls: one function per variant.
 
-A form that the property tests shall know needs its function here and a line in WRITERS.
+A variant that the property tests cover has a function here and a line in WRITERS.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ EVERYWHERE = ("before", "between", "after")
 
 @dataclass(frozen=True)
 class Writer:
-    """One way of a format to write an answer.
+    """One variant of a format for writing an answer.
 
     Attributes:
-        label: name of the format, after a slash the name of the way if there are several.
+        label: name of the format, after a slash the name of the variant if there are several.
         write: returns the raw text of an answer.
-        places: where text may stand: "before", "between" and "after" calls.
+        text_at: where text may stand: "before", "between" and "after" calls.
         verbatim: arguments are given out as they were written; else they equal as values.
         single: an answer holds one call.
         plain_keys: the names of arguments are identifiers.
-        forbidden: texts that no string among the arguments may hold: the format can't say them.
+        forbidden: texts that no string in the arguments may hold: the format can't express them.
         avoids: texts that may not stand outside calls, beside the format's markers.
-        accepts: whether an argument's value can be said; None for all.
+        accepts: whether an argument's value can be expressed; None for all.
     """
 
     label: str
     write: Callable[[Answer], str]
-    places: tuple[str, ...] = EVERYWHERE
+    text_at: tuple[str, ...] = EVERYWHERE
     verbatim: bool = True
     single: bool = False
     plain_keys: bool = False
@@ -203,7 +203,7 @@ def write_command_r_fence(answer):
 
 
 def write_harmony(answer):
-    """Text is in messages to the user, the first of which the prompt has begun."""
+    """Text is in messages to the user; the prompt has begun the first one."""
 
     def say(text):
         message = f"<|start|>assistant<|channel|>commentary<|message|>{text}<|end|>"
@@ -335,17 +335,17 @@ WRITERS = (
     Writer("hermes", write_hermes),
     Writer("hermes/arguments first", write_hermes_arguments_first),
     Writer("hermes/quoted", write_hermes_quoted),
-    Writer("hermes/list", write_hermes_list, places=("before", "after")),
-    Writer("mistral_nemo", write_mistral_nemo, places=("before", "after")),
+    Writer("hermes/list", write_hermes_list, text_at=("before", "after")),
+    Writer("mistral_nemo", write_mistral_nemo, text_at=("before", "after")),
     Writer("mistral", write_mistral),
     Writer("mistral/ids", write_mistral_with_ids),
-    Writer("mistral/marker once", write_mistral_marker_once, places=("before", "after")),
-    Writer("mistral/list", write_mistral_nemo, places=("before", "after")),
-    Writer("llama3", write_llama3, places=("after",)),
-    # A bracket at the beginning may begin a call without the tag.
-    Writer("llama3/tag", write_llama3_tagged, places=("before", "after"), avoids=("{",)),
-    Writer("generic_json", write_generic, places=("after",)),
-    Writer("generic_json/list", write_generic_list, places=("after",)),
+    Writer("mistral/marker once", write_mistral_marker_once, text_at=("before", "after")),
+    Writer("mistral/list", write_mistral_nemo, text_at=("before", "after")),
+    Writer("llama3", write_llama3, text_at=("after",)),
+    # A bracket at the start may begin a call without the tag.
+    Writer("llama3/tag", write_llama3_tagged, text_at=("before", "after"), avoids=("{",)),
+    Writer("generic_json", write_generic, text_at=("after",)),
+    Writer("generic_json/list", write_generic_list, text_at=("after",)),
     Writer(
         "qwen3_coder",
         write_qwen3_coder,
@@ -355,22 +355,22 @@ WRITERS = (
     ),
     Writer("functionary31", write_functionary31),
     Writer("functionary32", write_functionary32),
-    Writer("kimi_k2", write_kimi_k2, places=("before", "after")),
-    Writer("deepseek", write_deepseek, places=("before", "after")),
-    Writer("deepseek/fenced", write_deepseek_fenced, places=("before", "after")),
+    Writer("kimi_k2", write_kimi_k2, text_at=("before", "after")),
+    Writer("deepseek", write_deepseek, text_at=("before", "after")),
+    Writer("deepseek/fenced", write_deepseek_fenced, text_at=("before", "after")),
     Writer("deepseek/hermes", write_hermes),
-    Writer("granite", write_granite, places=("before", "after")),
-    Writer("granite/token", write_granite_token, places=("before", "after")),
+    Writer("granite", write_granite, text_at=("before", "after")),
+    Writer("granite/token", write_granite_token, text_at=("before", "after")),
     Writer("granite/tag", write_granite_tag),
-    Writer("command_r", write_command_r, places=("before", "after")),
-    Writer("command_r/lines", write_command_r_lines, places=()),
-    Writer("command_r/fence", write_command_r_fence, places=("before",), avoids=("Action:",)),
+    Writer("command_r", write_command_r, text_at=("before", "after")),
+    Writer("command_r/lines", write_command_r_lines, text_at=()),
+    Writer("command_r/fence", write_command_r_fence, text_at=("before",), avoids=("Action:",)),
     Writer("harmony", write_harmony),
-    Writer("harmony/role", write_harmony_role, places=()),
+    Writer("harmony/role", write_harmony_role, text_at=()),
     Writer(
         "minimax_m2",
         write_minimax_m2,
-        places=("before", "after"),
+        text_at=("before", "after"),
         verbatim=False,
         plain_keys=True,
         forbidden=("</parameter>",),
@@ -385,7 +385,7 @@ WRITERS = (
     Writer(
         "minimax_m3",
         write_minimax_m3,
-        places=("before", "after"),
+        text_at=("before", "after"),
         verbatim=False,
         plain_keys=True,
         forbidden=(M3,),
@@ -413,6 +413,8 @@ WRITERS = (
         plain_keys=True,
         forbidden=("<escape>",),
     ),
-    Writer("pythonic", write_pythonic, places=("before", "after"), verbatim=False, plain_keys=True),
-    Writer("pythonic/json", write_pythonic_json, places=("before", "after")),
+    Writer(
+        "pythonic", write_pythonic, text_at=("before", "after"), verbatim=False, plain_keys=True
+    ),
+    Writer("pythonic/json", write_pythonic_json, text_at=("before", "after")),
 )
