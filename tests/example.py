@@ -33,11 +33,11 @@ class Example:
     """One fenced example.
 
     Attributes:
-        place: page and number, for the name of the test.
+        label: page and number, for the name of the test.
         kind: of the worker.
     """
 
-    place: str
+    label: str
     language: str
     kind: str
     text: str

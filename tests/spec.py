@@ -105,14 +105,14 @@ def _read(vendor: str) -> dict[str, Any]:
 def _load(vendor: str) -> dict[str, Any]:
     """Return the components as JSON Schema, with the exceptions."""
     components = copy.deepcopy(_read(vendor))
-    for place, (also, _) in EXCEPTIONS[vendor].items():
-        _allow(components, _steps(place), also)
+    for path, (also, _) in EXCEPTIONS[vendor].items():
+        _allow(components, _steps(path), also)
     converted = {name: _convert(schema, name, components) for name, schema in components.items()}
     return {"components": {"schemas": converted}}
 
 
-def _steps(place: str) -> list[str | int]:
-    return [int(step) if step.isdigit() else step for step in place.split("/")]
+def _steps(path: str) -> list[str | int]:
+    return [int(step) if step.isdigit() else step for step in path.split("/")]
 
 
 def _allow(components: dict[str, Any], path: list[str | int], also: Any) -> None:
@@ -128,14 +128,14 @@ def _allow(components: dict[str, Any], path: list[str | int], also: Any) -> None
 def find_needless() -> list[str]:
     """Return the exceptions whose values the specification allows anyway."""
     found = []
-    for vendor, places in EXCEPTIONS.items():
+    for vendor, paths in EXCEPTIONS.items():
         components = _read(vendor)
-        for place, (also, _) in places.items():
-            bare = functools.reduce(operator.getitem, _steps(place), components)
-            schema = _convert(bare, place.partition("/")[0], components)
+        for path, (also, _) in paths.items():
+            bare = functools.reduce(operator.getitem, _steps(path), components)
+            schema = _convert(bare, path.partition("/")[0], components)
             known = {"components": {"schemas": components}} | schema
             if any(map(jsonschema.Draft202012Validator(known).is_valid, _examples(also))):
-                found.append(place)
+                found.append(path)
     return found
 
 

@@ -116,10 +116,10 @@ def test_text_completions_have_their_own_format_of_logprobs(sync_client):
     found = choice.logprobs
     assert "".join(found.tokens) == choice.text
     assert len(found.tokens) == len(found.token_logprobs) == len(found.top_logprobs) == 24
-    for place, token, value, top in zip(
+    for offset, token, value, top in zip(
         found.text_offset, found.tokens, found.token_logprobs, found.top_logprobs, strict=True
     ):
-        assert choice.text[place:].startswith(token)
+        assert choice.text[offset:].startswith(token)
         # Greedy: the sampled token is the likeliest.
         assert (len(top), max(top.values())) == (3, value)
 

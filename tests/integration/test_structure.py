@@ -255,10 +255,10 @@ async def answer(client, schema, index):
 async def answer_all(client, count, seed):
     """Return the share of answers that finished."""
     schemas = make_schemas(count, seed)
-    places = asyncio.Semaphore(16)
+    limit = asyncio.Semaphore(16)
 
     async def one(index, schema):
-        async with places:
+        async with limit:
             return await answer(client, schema, index)
 
     finished = await asyncio.gather(*(one(i, schema) for i, schema in enumerate(schemas)))

@@ -30,7 +30,7 @@ def server(tmp_path_factory):
 @pytest.fixture(scope="session")
 def outcomes(server):
     """The outcome of every example of the reference and the documentation, run together."""
-    commands = {e.place: e.text for e in read_pages("text") if e.is_command}
+    commands = {e.label: e.text for e in read_pages("text") if e.is_command}
     return run_commands(read_reference() | commands, server.url)
 
 

@@ -7,28 +7,28 @@ import pytest
 from tests.example import read_pages, run_python
 from tests.models.conftest import NAME
 
-EXAMPLES = {example.place: example for example in read_pages("text")}
-COMMANDS = [place for place, example in EXAMPLES.items() if example.is_command]
-PROGRAMS = [place for place, example in EXAMPLES.items() if example.language == "python"]
+EXAMPLES = {example.label: example for example in read_pages("text")}
+COMMANDS = [label for label, example in EXAMPLES.items() if example.is_command]
+PROGRAMS = [label for label, example in EXAMPLES.items() if example.language == "python"]
 
 
 def test_the_documentation_has_examples():
     assert COMMANDS and PROGRAMS
 
 
-@pytest.mark.parametrize("place", COMMANDS)
-def test_a_command_gets_its_status(outcomes, place):
-    outcome = outcomes[place]
-    assert outcome.status == EXAMPLES[place].expected_status, outcome.body
+@pytest.mark.parametrize("label", COMMANDS)
+def test_a_command_gets_its_status(outcomes, label):
+    outcome = outcomes[label]
+    assert outcome.status == EXAMPLES[label].expected_status, outcome.body
     assert outcome.body
 
 
-@pytest.mark.parametrize("place", PROGRAMS)
-def test_a_program_prints_output(server, place):
-    assert run_python(EXAMPLES[place].text, server.url).strip()
+@pytest.mark.parametrize("label", PROGRAMS)
+def test_a_program_prints_output(server, label):
+    assert run_python(EXAMPLES[label].text, server.url).strip()
 
 
 def test_the_documentation_names_the_starter_model():
     named = [example for example in EXAMPLES.values() if '"model"' in example.text]
     for example in named:
-        assert NAME in example.text, example.place
+        assert NAME in example.text, example.label

@@ -49,9 +49,9 @@ def embed(tokenizer: Tokenizer, forward: Forward, texts: list[str]) -> np.ndarra
         batch, order = order[-count:], order[:-count]
         ids = np.zeros((len(batch), width), np.int64)
         mask = np.zeros((len(batch), width), np.float32)
-        for place, index in enumerate(batch):
-            ids[place, : len(rows[index])] = rows[index]
-            mask[place, : len(rows[index])] = 1
+        for row, index in enumerate(batch):
+            ids[row, : len(rows[index])] = rows[index]
+            mask[row, : len(rows[index])] = 1
         made = forward(ids, mask)
         vectors = np.empty((len(texts), made.shape[1]), np.float32) if vectors is None else vectors
         vectors[batch] = made / np.linalg.norm(made, axis=1, keepdims=True)

@@ -58,11 +58,11 @@ async def measure_cost(title: str, model: Path, max_tokens: int, rounds: int) ->
 async def measure_schemas(title: str, model: Path, count: int, seed: int) -> None:
     """Count the generated schemas whose answers finish; an invalid answer is an error."""
     schemas = make_schemas(count, seed)
-    places = asyncio.Semaphore(STREAMS)
+    limit = asyncio.Semaphore(STREAMS)
     async with mlxcel(model, STREAMS) as server:
 
         async def one(index: int) -> bool:
-            async with places:
+            async with limit:
                 return await _answer(server, schemas[index], index)
 
         began_s = time.perf_counter()
