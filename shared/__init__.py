@@ -1,10 +1,10 @@
-"""What gateway and workers have in common: the wire vocabulary, settings, errors, process life.
+"""What gateway and workers share: protobuf code, settings, errors, process life.
 
 Imports nothing of ours but itself.
 """
 
 import os
 
-# gRPC's core writes lines of its own to stderr, at info level about every connection that ends.
-# It reads this once, when it is loaded; whoever debugs it sets the variable from outside.
+# gRPC's core logs to stderr, at INFO for every closed connection. It reads this variable once, when
+# it is loaded; set it in the environment to debug gRPC.
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")

@@ -35,7 +35,7 @@ class Capability:
 
 @dataclass(frozen=True)
 class SystemPackage:
-    """A program that is installed if that is possible; the set-up goes on without it.
+    """A program that is installed if that is possible; the set-up continues without it.
 
     Attributes:
         name: of the program and of its Debian package.
@@ -198,7 +198,7 @@ DEFAULT: Final = _TEXT.name
 
 
 def kind_of_folder(path: Path) -> str:
-    """Return the kind of worker that a model is for, as far as its folder tells.
+    """Return the kind of worker that a model is for, as far as its folder shows.
 
     Some folders tell too little: Qwen3-Reranker looks like a model for text.
     """

@@ -62,7 +62,7 @@ class Step:
         self._fraction = min(1.0, done / total) if total > 0 else None
 
     def warn(self, text: str) -> None:
-        """End the step with a warning: the set-up goes on without its result."""
+        """End the step with a warning: the set-up continues without its result."""
         self.warning = text
 
     def run(
