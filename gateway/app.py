@@ -22,7 +22,7 @@ from gateway.http import cors
 from gateway.http.answer import Handler
 from gateway.http.body import BODY_TIMEOUT_S
 from gateway.http.sse import open_stream
-from gateway.http.stall import hand_over
+from gateway.http.stall import send_response
 from gateway.responses.context import set_up
 from gateway.routes import metrics
 from gateway.routes.catalog import list_routes
@@ -62,11 +62,11 @@ def make_metrics_app(context: Context) -> web.Application:
 
 def _make(context: Context, routes: Iterable[Route], prefix: str) -> web.Application:
     # Bodies are bounded by body.py, which counts while it reads.
-    app = web.Application(middlewares=[count, hand_over, error_boundary], client_max_size=0)
+    app = web.Application(middlewares=[count, send_response, error_boundary], client_max_size=0)
     app[CONTEXT] = context
     app[BODY_TIMEOUT_S] = context.body_timeout_s
     app[_OWNERS] = {}
-    app.on_response_prepare.append(_name_request)
+    app.on_response_prepare.append(_add_request_id)
     cors.set_up(app, cors.Cors(context.settings))
     for route in routes:
         # What answers GET answers HEAD.
@@ -111,28 +111,30 @@ async def error_boundary(request: web.Request, handler: Handler) -> web.StreamRe
         # The client left in the middle of an answer: there is nobody to tell.
         raise
     except Exception:
-        log.exception("%s: %s %s failed", *_name(request))
+        log.exception("%s: %s %s failed", *_label(request))
         error = ServiceError("internal", "Internal server error.")
     request[_OUTCOME] = error.code
     if (stream := open_stream(request)) is not None:
-        log.warning("%s: %s %s: stream failed: %s", *_name(request), error.code)
+        log.warning("%s: %s %s: stream failed: %s", *_label(request), error.code)
         return await stream.fail(error)
-    return _answer(request, error, headers)
+    return _render_error(request, error, headers)
 
 
-def _answer(request: web.Request, error: ServiceError, headers: Mapping[str, str]) -> web.Response:
+def _render_error(
+    request: web.Request, error: ServiceError, headers: Mapping[str, str]
+) -> web.Response:
     dialect = request.app[_OWNERS].get(request.path, errors)
     reply = dialect.error(error)
-    log.info("%s: %s %s: %d %s", *_name(request), reply.status, error.code)
+    log.info("%s: %s %s: %d %s", *_label(request), reply.status, error.code)
     return web.Response(status=reply.status, body=reply.body, headers={**reply.headers, **headers})
 
 
-def _name(request: web.Request) -> tuple[str, str, str]:
+def _label(request: web.Request) -> tuple[str, str, str]:
     """Return what the log calls a request. The path is as it came: nothing in it ends a line."""
     return request[_ID], request.method, request.rel_url.raw_path
 
 
-async def _name_request(request: web.Request, response: web.StreamResponse) -> None:
+async def _add_request_id(request: web.Request, response: web.StreamResponse) -> None:
     """Tell the client the id under which the log speaks of its request."""
     if (name := request.get(_ID)) is not None:
         response.headers.update(dict.fromkeys(_ID_HEADERS, name))

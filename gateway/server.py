@@ -68,7 +68,7 @@ async def serve(start: GatewayStart) -> None:
     context = make_context(start)
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
-    pulse = LoopWatch(loop)
+    pulse = LoopMonitor(loop)
 
     def on_orphaned() -> None:
         loop.call_soon_threadsafe(stopping.set)
@@ -123,7 +123,7 @@ async def stop(runners: Sequence[web.AppRunner], context: Context) -> None:
     await context.registry.stop()
 
 
-class LoopWatch:
+class LoopMonitor:
     """How long the event loop has been busy with one thing."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:

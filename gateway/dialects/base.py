@@ -49,7 +49,7 @@ class Stamp:
     policy: Policy = Policy()
 
     @staticmethod
-    def draw(prefix: str, policy: Policy) -> Stamp:
+    def create(prefix: str, policy: Policy) -> Stamp:
         """Return a fresh one; `prefix` begins the id the client sees."""
         # 63 bits: the largest 64-bit value means "random" on the native routes.
         seed = secrets.randbits(63)

@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 import grpc.aio
 
 from gateway.fleet.mailbox import Mailbox
-from gateway.fleet.worker_watch import LOSS_CODES, WorkerObserver, keep_talking
+from gateway.fleet.worker_watch import LOSS_CODES, WorkerObserver, keep_observing
 from shared import rpc
 from shared.errors import ServiceError, from_rpc
 from shared.pb import text_pb2 as pb
@@ -51,9 +51,9 @@ class TextClient:
 
     async def run(self) -> None:
         """Keep the card fresh and the Watch open until cancelled."""
-        await keep_talking(self._talk, self._lose)
+        await keep_observing(self._observe, self._lose)
 
-    async def _talk(self) -> None:
+    async def _observe(self) -> None:
         request = worker_pb2.DescribeRequest()
         self._observer.on_card(await self._stub.Describe(request, timeout=_DESCRIBE_TIMEOUT_S))
         await self._watch()

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 import grpc.aio
 
-from gateway.fleet.worker_watch import WorkerObserver, keep_talking
+from gateway.fleet.worker_watch import WorkerObserver, keep_observing
 from shared import rpc
 from shared.errors import ServiceError, from_rpc
 from shared.pb import worker_pb2, worker_pb2_grpc
@@ -37,7 +37,7 @@ class UnaryClient:
 
     async def run(self) -> None:
         """Keep the card fresh and the pulse felt until cancelled."""
-        await keep_talking(self._talk, self._lose)
+        await keep_observing(self._observe, self._lose)
 
     async def close(self) -> None:
         """Close the channel."""
@@ -73,7 +73,7 @@ class UnaryClient:
         finally:
             call.cancel()
 
-    async def _talk(self) -> None:
+    async def _observe(self) -> None:
         request = worker_pb2.DescribeRequest()
         self._observer.on_card(await self._stub.Describe(request, timeout=_DESCRIBE_TIMEOUT_S))
         call = self._stub.Pulse(worker_pb2.PulseRequest())

@@ -54,7 +54,7 @@ class UnaryWorker(Worker):
         recovery_timeout_s: float,
         now_s: Callable[[], float],
     ) -> None:
-        super().__init__(entry, [UnaryReplica(a, self._tell, now_s) for a in addresses])
+        super().__init__(entry, [UnaryReplica(a, self._wake_waiters, now_s) for a in addresses])
         self._recovery_timeout_s = recovery_timeout_s
         self._changed = asyncio.Event()
         self._running: set[asyncio.Task[Any]] = set()
@@ -128,7 +128,7 @@ class UnaryWorker(Worker):
                         deadline_s = _now_s() + limit_s
                 return
             except ServiceError as failure:
-                self._judge(replica, failure, is_last=is_last or has_begun)
+                self._check_retry(replica, failure, is_last=is_last or has_begun)
             finally:
                 replica.calls -= 1
 
@@ -145,12 +145,12 @@ class UnaryWorker(Worker):
             try:
                 return await replica.client.call(method, request, deadline_s - _now_s())
             except ServiceError as failure:
-                self._judge(replica, failure, is_last=is_last)
+                self._check_retry(replica, failure, is_last=is_last)
             finally:
                 replica.calls -= 1
         raise AssertionError("a last attempt returns or raises")
 
-    def _judge(self, replica: UnaryReplica, failure: ServiceError, *, is_last: bool) -> None:
+    def _check_retry(self, replica: UnaryReplica, failure: ServiceError, *, is_last: bool) -> None:
         """Return if a failed call is to be made once more, and raise if it is not."""
         if failure.code in LOSS_CODES:
             replica.on_doubt()
@@ -193,7 +193,7 @@ class UnaryWorker(Worker):
                 ) from None
         return min(ready, key=lambda replica: replica.calls)
 
-    def _tell(self) -> None:
+    def _wake_waiters(self) -> None:
         """Wake whoever waits for a replica."""
         self._changed.set()
         self._changed = asyncio.Event()

@@ -127,7 +127,7 @@ class Counters:
         return {name: self._base[name] + self._last[name] for name in self._NAMES}
 
 
-async def keep_talking(
+async def keep_observing(
     talk: Callable[[], Awaitable[None]], lose: Callable[[ServiceError], bool]
 ) -> NoReturn:
     """Talk to a worker again and again, until cancelled.

@@ -31,7 +31,7 @@ async def read_body(request: web.Request, limit_bytes: int) -> bytes:
         raise too_large()
     body = bytearray()
     try:
-        while chunk := await arriving(request, request.content.readany()):
+        while chunk := await await_piece(request, request.content.readany()):
             body += chunk
             if len(body) > limit_bytes:
                 raise too_large()
@@ -40,7 +40,7 @@ async def read_body(request: web.Request, limit_bytes: int) -> bytes:
     return bytes(body)
 
 
-async def arriving(request: web.Request, piece: Awaitable[T]) -> T:
+async def await_piece(request: web.Request, piece: Awaitable[T]) -> T:
     """Return the next piece of a body.
 
     Raises:

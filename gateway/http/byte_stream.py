@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
-from gateway.http.sse import note_stream
+from gateway.http.sse import register_stream
 from gateway.http.stall import deliver
 from shared.errors import ServiceError
 
@@ -26,7 +26,7 @@ class ByteStream:
     def __init__(self, request: web.Request, headers: Mapping[str, str]) -> None:
         self._request = request
         self._response = web.StreamResponse(headers=headers)
-        note_stream(request, self)
+        register_stream(request, self)
 
     @property
     def opened(self) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from aiohttp import BodyPartReader, MultipartReader, StreamReader, http_exceptions, web
 
-from gateway.http.body import arriving, too_large
+from gateway.http.body import await_piece, too_large
 from shared.errors import ServiceError
 
 _MOST_PARTS: Final = 32
@@ -69,13 +69,13 @@ async def _read_parts(
 ) -> dict[str, list[bytes]]:
     form: dict[str, list[bytes]] = {}
     for _ in range(_MOST_PARTS + 1):
-        part = await arriving(request, reader.next())
+        part = await await_piece(request, reader.next())
         if part is None:
             return form
         if not isinstance(part, BodyPartReader) or not part.name:
             raise ServiceError("invalid_request", "Every part of the form must have a name.")
         data = bytearray()
-        while chunk := await arriving(request, part.read_chunk()):
+        while chunk := await await_piece(request, part.read_chunk()):
             data += chunk
             if len(data) > left_bytes:
                 raise too_large()

@@ -55,10 +55,10 @@ class EventStream:
         self._now_s = asyncio.get_running_loop().time
         self._written_s = self._now_s()
         self._timer: asyncio.Task[None] | None = None
-        note_stream(request, self)
+        register_stream(request, self)
 
     async def __aenter__(self) -> Self:
-        self._timer = asyncio.create_task(self._break_silence())
+        self._timer = asyncio.create_task(self._send_pings())
         return self
 
     async def __aexit__(self, *_exception: object) -> None:
@@ -102,7 +102,7 @@ class EventStream:
                 self._response = response
             return self._response
 
-    async def _break_silence(self) -> None:
+    async def _send_pings(self) -> None:
         # A client that is gone ends the handler, not this task.
         with contextlib.suppress(ConnectionError):
             while (silence_s := self._allowed_silence_s()) is not None:
@@ -131,7 +131,7 @@ class Stream(Protocol):
 _KEY: Final = web.RequestKey("stream", Stream)
 
 
-def note_stream(request: web.Request, stream: Stream) -> None:
+def register_stream(request: web.Request, stream: Stream) -> None:
     """Say how a request is being answered, so that the rim can end it."""
     request[_KEY] = stream
 

@@ -46,12 +46,12 @@ async def deliver(request: web.Request, writing: Awaitable[T]) -> T:
         async with asyncio.timeout(request.app.get(LIMIT_S, _DEFAULT_S)):
             return await writing
     except TimeoutError:
-        _break(request)
+        _abort(request)
         raise ConnectionAbortedError("the client takes nothing any more") from None
 
 
 @web.middleware
-async def hand_over(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def send_response(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Send what a handler has returned, which aiohttp would do without a limit."""
     response = await handler(request)
     # aiohttp goes on as if nothing had been sent, and finds out what is wrong for itself.
@@ -65,7 +65,7 @@ async def _send(request: web.Request, response: web.StreamResponse) -> None:
     await response.write_eof()
 
 
-def _break(request: web.Request) -> None:
+def _abort(request: web.Request) -> None:
     """Close a connection at once, and let the system forget what it holds for it."""
     if (transport := request.transport) is None:
         return

@@ -127,7 +127,7 @@ class Compactor:
                 generation of the summary raises.
         """
         items, _ = expand(job.items, lambda _: "input")
-        pinned, rest = compaction.part(items)
+        pinned, rest = compaction.split_pinned(items)
         await self._refuse_overlong(job, [*pinned, *rest])
         division = compaction.divide(rest, await self._find_cut(rest, job.keep_tokens))
         if division.gone <= 0:

@@ -57,7 +57,7 @@ class ResponseTurn:
         self._parsed = parsed
         self._stamp = stamp
         self._items = parsed.items
-        self._lead: list[answer.Item] = []
+        self._prefix: list[answer.Item] = []
         self._before_tokens: int | None = None
         self._is_cancelled = False
         self.stream = ResponseStream(parsed, context.card.name)
@@ -84,7 +84,7 @@ class ResponseTurn:
         items = self._context.generator.run(self._parsed.request, self._context.worker)
         async with contextlib.aclosing(items):
             completion = await fold(items)
-        output = answer.output(self._parsed, completion, self._lead)
+        output = answer.output(self._parsed, completion, self._prefix)
         response = answer.finish(self._parsed, self._context.card.name, output, completion.finished)
         await self._keep(response)
         return response
@@ -98,11 +98,11 @@ class ResponseTurn:
         if self._before_tokens is not None:
             before = {"input_tokens_before": self._before_tokens}
             opened = self.stream.open()
-            yield opened + self.stream.tell("mlx.compaction.started", **before)
+            yield opened + self.stream.custom_event("mlx.compaction.started", **before)
             compacted = await self._compact(self._before_tokens)
             counts = before | {"input_tokens_after": compacted.tokens}
-            told = self.stream.tell("mlx.compaction.completed", **counts)
-            yield told + self.stream.lead(compacted.item)
+            told = self.stream.custom_event("mlx.compaction.completed", **counts)
+            yield told + self.stream.add_item(compacted.item)
         self._refuse_cancelled()
         items = self._context.generator.run(self._parsed.request, self._context.worker)
         async with contextlib.aclosing(items):
@@ -146,7 +146,7 @@ class ResponseTurn:
         self._parsed = make(parsed.fields, compacted.items, stamp)
         self._parsed.request.priority = priority
         self._items = compacted.pinned
-        self._lead = [compacted.item]
+        self._prefix = [compacted.item]
         return compacted
 
     def _compactor(self) -> Compactor:

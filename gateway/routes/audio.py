@@ -1,7 +1,7 @@
 """POST /v1/audio/transcriptions and /translations.
 
 Owns the line from form to answer: read, parse, find the worker, call, render. A malformed form is
-told before anybody asks whether there is a model; a wrong field before it for translations, and
+sent before anybody asks whether there is a model; a wrong field before it for translations, and
 after it for transcriptions, as the reference has it. Runs in the handler's task.
 """
 
@@ -30,7 +30,6 @@ _LIMIT_BYTES: Final = 25 * 1024 * 1024
 
 
 def routes() -> list[Route]:
-    """Return the routes of this module."""
     handlers = {"transcriptions": transcribe, "translations": translate}
     return [
         Route("POST", f"{prefix}/audio/{name}", handler, errors)
@@ -43,34 +42,34 @@ async def transcribe(request: web.Request) -> web.StreamResponse:
     """Write down a recording."""
     form = await read_form(request, _LIMIT_BYTES)
     worker = _find(request, transcription.read_model(form))
-    return await _write_down(request, worker, transcription.parse(form, translate=False))
+    return await _transcribe(request, worker, transcription.parse(form, translate=False))
 
 
 async def translate(request: web.Request) -> web.StreamResponse:
     """Write down in English what a recording says in any language."""
-    asked = transcription.parse(await read_form(request, _LIMIT_BYTES), translate=True)
-    return await _write_down(request, _find(request, asked.model), asked)
+    parsed = transcription.parse(await read_form(request, _LIMIT_BYTES), translate=True)
+    return await _transcribe(request, _find(request, parsed.model), parsed)
 
 
 def _find(request: web.Request, model: str | None) -> UnaryWorker:
-    worker = request.app[CONTEXT].registry.choose("audio", model, _can_listen)
+    worker = request.app[CONTEXT].registry.choose("audio", model, _transcribes)
     if worker is None:
         raise ServiceError("not_implemented", KINDS["audio"].unserved("transcription"))
     return worker
 
 
-async def _write_down(
-    request: web.Request, worker: UnaryWorker, asked: transcription.ParsedTranscription
+async def _transcribe(
+    request: web.Request, worker: UnaryWorker, parsed: transcription.ParsedTranscription
 ) -> web.StreamResponse:
     context = request.app[CONTEXT]
-    asked.request.priority = parse_priority(request.headers.get("X-Priority", ""))
-    if asked.stream:
-        return await _send_stream(request, context, worker, asked)
+    parsed.request.priority = parse_priority(request.headers.get("X-Priority", ""))
+    if parsed.stream:
+        return await _send_stream(request, context, worker, parsed)
     transcript = await worker.call(
-        lambda channel: AudioStub(channel).Transcribe, asked.request, context.settings.timeout_s
+        lambda channel: AudioStub(channel).Transcribe, parsed.request, context.settings.timeout_s
     )
     context.metrics.note_inputs(0)
-    body, content_type = transcription.render(asked, transcript)
+    body, content_type = transcription.render(parsed, transcript)
     charset = None if content_type == "application/json" else "utf-8"
     return web.Response(body=body, content_type=content_type, charset=charset)
 
@@ -79,9 +78,9 @@ async def _send_stream(
     request: web.Request,
     context: Context,
     worker: UnaryWorker,
-    asked: transcription.ParsedTranscription,
+    parsed: transcription.ParsedTranscription,
 ) -> web.StreamResponse:
-    data = _render(context, worker, asked)
+    data = _render(context, worker, parsed)
     async with (
         aclosing(data),
         EventStream(
@@ -94,27 +93,27 @@ async def _send_stream(
 
 
 async def _render(
-    context: Context, worker: UnaryWorker, asked: transcription.ParsedTranscription
+    context: Context, worker: UnaryWorker, parsed: transcription.ParsedTranscription
 ) -> AsyncGenerator[bytes]:
     """Yield the events of a stream: some text for every window, and all of it at the end."""
     pieces = worker.stream(
         lambda channel: AudioStub(channel).StreamTranscript,
-        asked.request,
+        parsed.request,
         context.settings.timeout_s,
     )
-    heard = told = ""
+    received = sent = ""
     async with aclosing(pieces):
         async for piece in pieces:
-            heard += "".join(segment.text for segment in piece.segments)
+            received += "".join(segment.text for segment in piece.segments)
             # What is put together from the pieces begins and ends as the whole does.
-            text = heard.strip()
-            if len(text) > len(told):
-                yield transcription.render_delta(text[len(told) :])
-                told = text
+            text = received.strip()
+            if len(text) > len(sent):
+                yield transcription.render_delta(text[len(sent) :])
+                sent = text
     context.metrics.note_inputs(0)
-    yield transcription.render_done(told)
+    yield transcription.render_done(sent)
 
 
-def _can_listen(worker: Worker) -> bool:
+def _transcribes(worker: Worker) -> bool:
     """Return whether a worker transcribes, or may turn out to when it has loaded."""
     return worker.card is None or worker.card.audio.transcribes

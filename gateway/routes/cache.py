@@ -22,7 +22,6 @@ from shared.pb import text_pb2 as pb
 
 
 def routes() -> list[Route]:
-    """Return the routes of this module."""
     return [
         Route("GET", "/v1/cache/stats", get_stats, errors),
         Route("POST", "/v1/cache/reset", reset, errors),

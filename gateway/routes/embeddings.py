@@ -18,7 +18,7 @@ from gateway.dialects.sampling import invalid
 from gateway.fleet.unary_client import A, Method, Q
 from gateway.fleet.unary_worker import UnaryWorker
 from gateway.http.body import read_body
-from gateway.http.work import work_on
+from gateway.http.offload import offload
 from gateway.routes.route import Route
 from gateway.routes.text import parse_priority
 from shared.errors import ServiceError
@@ -30,7 +30,6 @@ from shared.rpc import MAX_MESSAGE_BYTES
 
 
 def routes() -> list[Route]:
-    """Return the routes of this module."""
     # Cohere's newer client has a path of its own for the same form.
     ranking = ("/v1/rerank", "/v1/reranking", "/v2/rerank", "/rerank", "/reranking")
     return [
@@ -44,22 +43,22 @@ def routes() -> list[Route]:
 async def embed(request: web.Request) -> web.Response:
     """Answer with a vector per input, as OpenAI does."""
     fields, card, reply = await _embed(request, is_native=False)
-    return await _answer(reply, embeddings.render(fields, card.name, reply))
+    return await _respond(reply, embeddings.render(fields, card.name, reply))
 
 
 async def embed_native(request: web.Request) -> web.Response:
     """Answer with a vector per input, as llama-server does."""
     _, _, reply = await _embed(request, is_native=True)
-    return await _answer(reply, embeddings.render_native(reply))
+    return await _respond(reply, embeddings.render_native(reply))
 
 
 async def rank(request: web.Request) -> web.Response:
     """Answer with the documents that suit a query best."""
     context = request.app[CONTEXT]
     data = await _read(request, context)
-    body = await work_on(len(data), rerank.parse, data)
+    body = await offload(len(data), rerank.parse, data)
     worker, card = _find(context, "rerank", body.fields.model)
-    message = await work_on(len(data), rerank.build, body, card)
+    message = await offload(len(data), rerank.build, body, card)
     message.priority = parse_priority(request.headers.get("X-Priority", ""))
     reply = await _call(context, worker, lambda channel: EmbedStub(channel).Rerank, message)
     answer = rerank.render(body, card.name, reply)
@@ -73,9 +72,9 @@ async def _embed(
     """Return what a body asks for, of which model, and that model's answer."""
     context = request.app[CONTEXT]
     data = await _read(request, context)
-    fields = await work_on(len(data), embeddings.parse, data, is_native=is_native)
+    fields = await offload(len(data), embeddings.parse, data, is_native=is_native)
     worker, card = _find(context, "embed", fields.model)
-    message = await work_on(len(data), embeddings.build, fields, card)
+    message = await offload(len(data), embeddings.build, fields, card)
     message.priority = parse_priority(request.headers.get("X-Priority", ""))
     reply = await _call(context, worker, lambda channel: EmbedStub(channel).Embed, message)
     context.metrics.note_inputs(reply.prompt_tokens)
@@ -127,6 +126,6 @@ async def _call(context: Context, worker: UnaryWorker, method: Method[Q, A], mes
         raise
 
 
-async def _answer(reply: pb.EmbedReply, parts: Iterator[bytes]) -> web.Response:
-    body = await work_on(len(reply.vectors), b"".join, parts)
+async def _respond(reply: pb.EmbedReply, parts: Iterator[bytes]) -> web.Response:
+    body = await offload(len(reply.vectors), b"".join, parts)
     return web.Response(body=body, content_type="application/json")

@@ -35,22 +35,21 @@ class ImageBody(msgspec.Struct):
 
 
 _IMAGE: Final = msgspec.json.Decoder(ImageBody)
-_PLACES: Final = ("url", "path", "output_path", "output_dir")
+_OUTPUT_FIELDS: Final = ("url", "path", "output_path", "output_dir")
 
 
 def routes() -> list[Route]:
-    """Return the routes of this module."""
     return [
-        Route("POST", f"{prefix}/images/{name}", draw, errors)
+        Route("POST", f"{prefix}/images/{name}", refuse_image, errors)
         for name in ("generations", "edits")
         for prefix in ("/v1", "")
     ]
 
 
-async def draw(request: web.Request) -> NoReturn:
+async def refuse_image(request: web.Request) -> NoReturn:
     """Refuse to draw."""
     fields = decode(_IMAGE, await read_body(request, request.app[CONTEXT].settings.max_body_bytes))
-    for name in _PLACES:
+    for name in _OUTPUT_FIELDS:
         if getattr(fields, name) is not None:
             raise invalid(name, "is not supported: images are part of the answer")
     raise ServiceError(

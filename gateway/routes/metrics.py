@@ -39,14 +39,13 @@ class Load:
 
 
 def routes() -> list[Route]:
-    """Return the routes of this module."""
     return [Route("GET", "/metrics", get_metrics, errors)]
 
 
 async def get_metrics(request: web.Request) -> web.Response:
     """Answer every family."""
     context = request.app[CONTEXT]
-    metrics, load = context.metrics, sum_up(context.registry.workers)
+    metrics, load = context.metrics, sum_load(context.registry.workers)
     families = [*_list_llama(metrics, load), *_list_mlxcel(metrics, load), *_list_more(load)]
     headers = {
         "Content-Type": CONTENT_TYPE,
@@ -56,7 +55,7 @@ async def get_metrics(request: web.Request) -> web.Response:
     return web.Response(body=body, headers=headers)
 
 
-def sum_up(workers: Iterable[Worker]) -> Load:
+def sum_load(workers: Iterable[Worker]) -> Load:
     """Return the sums over the text workers among these."""
     load = Load()
     for worker in workers:

@@ -32,7 +32,7 @@ from gateway.dialects.openai.responses.request import (
 from gateway.dialects.unserved import refuse_unserved
 from gateway.http.answer import Handler, answer_json
 from gateway.http.body import read_body
-from gateway.http.work import work_on
+from gateway.http.offload import offload
 from gateway.responses.compaction import CompactionJob, Compactor, default_keep_tokens
 from gateway.responses.context import RESPONSE_CONTEXT
 from gateway.responses.turn import ResponseTurn, TurnContext
@@ -53,7 +53,6 @@ _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def routes() -> list[Route]:
-    """Return the routes of this module."""
     table: list[tuple[Method, str, Handler]] = [
         ("POST", "/responses", create),
         ("POST", "/responses/compact", compact),
@@ -131,10 +130,10 @@ async def compact(request: web.Request) -> web.Response:
     """Answer a history in which a summary has taken the place of all but the newest turns."""
     context = request.app[CONTEXT]
     body = await read_body(request, context.settings.max_body_bytes)
-    fields = await work_on(len(body), _read_compact, body)
-    stamp = _draw(context)
+    fields = await offload(len(body), _read_compact, body)
+    stamp = _make_stamp(context)
     items, media = input_items(fields.input), list[MediaRef]()
-    await work_on(len(body), make_prompt, fields, items, stamp, media)
+    await offload(len(body), make_prompt, fields, items, stamp, media)
     worker = context.registry.resolve(fields.model)
     card = worker.require_ready()
     refuse_media(media, card)
@@ -191,8 +190,8 @@ async def _receive(request: web.Request) -> tuple[ParsedResponse, Stamp, TurnCon
     """
     context = request.app[CONTEXT]
     body = await read_body(request, context.settings.max_body_bytes)
-    fields = await work_on(len(body), read, body)
-    stamp = _draw(context)
+    fields = await offload(len(body), read, body)
+    stamp = _make_stamp(context)
     if log.isEnabledFor(logging.DEBUG) and (names := unknown_keys(body, dialect.KNOWN)):
         log.debug("%s: ignored fields %s", stamp.request_id, ", ".join(names))
     stored = request.app[RESPONSE_CONTEXT]
@@ -200,7 +199,7 @@ async def _receive(request: web.Request) -> tuple[ParsedResponse, Stamp, TurnCon
     await _fetch_references(stored.archive, fields)
     items = [*history, *input_items(fields.input)]
     size_bytes = sum(len(memoryview(item)) for item in items)
-    parsed = await work_on(size_bytes, make, fields, items, stamp)
+    parsed = await offload(size_bytes, make, fields, items, stamp)
     parsed.request.priority = parse_priority(request.headers.get("X-Priority", ""))
     worker = context.registry.resolve(parsed.model)
     card = worker.require_ready()
@@ -236,8 +235,8 @@ async def _fetch_references(archive: ResponseArchive, fields: wire.ResponseBody)
         fields.input = reference.follow(items, references, stored)
 
 
-def _draw(context: Context) -> Stamp:
-    stamp = Stamp.draw(dialect.ID_PREFIX, context.policy)
+def _make_stamp(context: Context) -> Stamp:
+    stamp = Stamp.create(dialect.ID_PREFIX, context.policy)
     return replace(stamp, request_id=dialect.ID_PREFIX + secrets.token_hex(16))
 
 

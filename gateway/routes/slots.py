@@ -30,7 +30,6 @@ _BUSY: Final = (pb.Slot.STATE_PREFILL, pb.Slot.STATE_DECODING)
 
 
 def routes() -> list[Route]:
-    """Return the routes of this module."""
     return [Route("GET", "/slots", get_slots, errors)]
 
 

@@ -1,6 +1,6 @@
 """POST /v1/audio/speech and GET /v1/audio/voices.
 
-Owns the line from text to sound: read, parse, find the worker, call, pass on what comes as it
+Owns the line from text to audio: read, parse, find the worker, call, pass on what comes as it
 comes. A malformed body is told before anybody asks whether there is a model, what its fields are
 worth after that. Runs in the handler's task.
 """
@@ -32,27 +32,26 @@ _LIMIT_BYTES: Final = 25 * 1024 * 1024
 
 
 def routes() -> list[Route]:
-    """Return the routes of this module."""
     prefixes = ("/v1", "")
     return [
-        *(Route("POST", f"{prefix}/audio/speech", speak, errors) for prefix in prefixes),
+        *(Route("POST", f"{prefix}/audio/speech", synthesize, errors) for prefix in prefixes),
         *(Route("GET", f"{prefix}/audio/voices", list_voices, errors) for prefix in prefixes),
     ]
 
 
-async def speak(request: web.Request) -> web.StreamResponse:
+async def synthesize(request: web.Request) -> web.StreamResponse:
     """Say a text."""
     context = request.app[CONTEXT]
     body = speech.parse(await read_body(request, _LIMIT_BYTES))
     worker = _find(context, body.model)
-    asked = speech.build(body)
-    asked.request.priority = parse_priority(request.headers.get("X-Priority", ""))
-    sound = _call(context, worker, asked)
-    async with aclosing(sound):
-        if asked.events:
-            return await _send_events(request, context, sound)
-        stream = ByteStream(request, asked.headers)
-        async for data in sound:
+    parsed = speech.build(body)
+    parsed.request.priority = parse_priority(request.headers.get("X-Priority", ""))
+    audio = _call(context, worker, parsed)
+    async with aclosing(audio):
+        if parsed.events:
+            return await _send_events(request, context, audio)
+        stream = ByteStream(request, parsed.headers)
+        async for data in audio:
             await stream.send(data)
         return await stream.finish()
 
@@ -64,11 +63,11 @@ async def list_voices(request: web.Request) -> web.Response:
 
 
 async def _call(
-    context: Context, worker: UnaryWorker, asked: speech.ParsedSpeech
+    context: Context, worker: UnaryWorker, parsed: speech.ParsedSpeech
 ) -> AsyncGenerator[bytes]:
     """Yield the bytes of a file as they are made."""
     pieces = worker.stream(
-        lambda channel: AudioStub(channel).Speak, asked.request, context.settings.timeout_s
+        lambda channel: AudioStub(channel).Speak, parsed.request, context.settings.timeout_s
     )
     async with aclosing(pieces):
         async for piece in pieces:
@@ -77,24 +76,24 @@ async def _call(
 
 
 async def _send_events(
-    request: web.Request, context: Context, sound: AsyncGenerator[bytes]
+    request: web.Request, context: Context, audio: AsyncGenerator[bytes]
 ) -> web.StreamResponse:
     async with EventStream(
         request, speech.render_failure, context.ping_s, context.start_timeout_s
     ) as stream:
-        async for data in sound:
+        async for data in audio:
             await stream.send(speech.render_delta(data))
         await stream.send(speech.render_done())
         return await stream.finish()
 
 
 def _find(context: Context, model: str | None) -> UnaryWorker:
-    worker = context.registry.choose("audio", model, _can_speak)
+    worker = context.registry.choose("audio", model, _synthesizes)
     if worker is None:
         raise ServiceError("not_implemented", KINDS["audio"].unserved("speech"))
     return worker
 
 
-def _can_speak(worker: Worker) -> bool:
+def _synthesizes(worker: Worker) -> bool:
     """Return whether a worker speaks, or may turn out to when it has loaded."""
     return worker.card is None or worker.card.audio.speaks

@@ -22,8 +22,8 @@ from gateway.dialects.openai import chat, completions
 from gateway.fleet.text_worker import TextWorker
 from gateway.generation.fold import Item, fold
 from gateway.http.body import read_body
+from gateway.http.offload import offload
 from gateway.http.sse import EventStream
-from gateway.http.work import work_on
 from gateway.routes.route import Route
 from shared.errors import ServiceError, to_message
 from shared.pb import common_pb2 as common
@@ -42,17 +42,16 @@ _KINDS: Final = {
 
 
 def routes() -> list[Route]:
-    """Return the routes of this module."""
     return [
-        *_generating(chat, "/v1/chat/completions", "/chat/completions"),
-        *_generating(completions, "/v1/completions"),
-        *_generating(messages, "/v1/messages", "/messages"),
-        *_generating(native, "/completion", "/completions"),
+        *_generation_routes(chat, "/v1/chat/completions", "/chat/completions"),
+        *_generation_routes(completions, "/v1/completions"),
+        *_generation_routes(messages, "/v1/messages", "/messages"),
+        *_generation_routes(native, "/completion", "/completions"),
         Route("POST", "/infill", fill, infill),
     ]
 
 
-def _generating(dialect: TextDialect[P], *paths: str) -> list[Route]:
+def _generation_routes(dialect: TextDialect[P], *paths: str) -> list[Route]:
     """Return routes that generate text in a dialect."""
 
     async def complete(request: web.Request) -> web.StreamResponse:
@@ -73,7 +72,7 @@ async def _complete(
     request: web.Request, dialect: TextDialect[P], body: bytes
 ) -> web.StreamResponse:
     context = request.app[CONTEXT]
-    parsed, worker, card = await _understand(request, dialect, body)
+    parsed, worker, card = await _parse_request(request, dialect, body)
     items = context.generator.run(parsed.request, worker, counted=parsed.counted)
     async with contextlib.aclosing(items):
         if parsed.stream:
@@ -94,7 +93,7 @@ async def receive(
         ServiceError: it asks for what this dialect or this model does not serve, or the worker
             does not take requests now.
     """
-    return await _understand(request, dialect, await read(request))
+    return await _parse_request(request, dialect, await read(request))
 
 
 async def read(request: web.Request) -> bytes:
@@ -102,12 +101,12 @@ async def read(request: web.Request) -> bytes:
     return await read_body(request, request.app[CONTEXT].settings.max_body_bytes)
 
 
-async def _understand(
+async def _parse_request(
     request: web.Request, dialect: TextDialect[P], body: bytes
 ) -> tuple[P, TextWorker, worker_pb2.ModelCard]:
     context = request.app[CONTEXT]
-    stamp = Stamp.draw(dialect.ID_PREFIX, context.policy)
-    parsed = await work_on(len(body), dialect.parse, body, stamp)
+    stamp = Stamp.create(dialect.ID_PREFIX, context.policy)
+    parsed = await offload(len(body), dialect.parse, body, stamp)
     if log.isEnabledFor(logging.DEBUG) and (names := unknown_keys(body, dialect.KNOWN)):
         log.debug("%s: ignored fields %s", parsed.request.request_id, ", ".join(names))
     parsed.request.priority = parse_priority(request.headers.get("X-Priority", ""))

@@ -18,17 +18,16 @@ from gateway.dialects.llama import errors, tokenization
 from gateway.dialects.openai import chat
 from gateway.fleet.text_client import TextClient
 from gateway.http.answer import Handler, answer_json
-from gateway.http.work import work_on
+from gateway.http.offload import offload
 from gateway.routes.route import Route
 from gateway.routes.text import read, receive
 from shared.pb import text_pb2 as pb
 
 
 def routes() -> list[Route]:
-    """Return the routes of this module."""
     return [
-        *_counting(chat, "/v1/chat/completions/input_tokens", "/chat/completions/input_tokens"),
-        *_counting(
+        *_count_routes(chat, "/v1/chat/completions/input_tokens", "/chat/completions/input_tokens"),
+        *_count_routes(
             messages,
             "/v1/messages/count_tokens",
             "/messages/count_tokens",
@@ -40,7 +39,7 @@ def routes() -> list[Route]:
     ]
 
 
-def _counting(dialect: TextDialect[P], *paths: str, **more: Any) -> list[Route]:
+def _count_routes(dialect: TextDialect[P], *paths: str, **more: Any) -> list[Route]:
     """Return routes that answer how many tokens a dialect's body would be.
 
     Args:
@@ -60,17 +59,17 @@ def _counter(dialect: TextDialect[P], more: Mapping[str, Any]) -> Handler:
 async def tokenize(request: web.Request) -> web.Response:
     """Answer the tokens of a text."""
     body = await read(request)
-    asked, model = await work_on(len(body), tokenization.parse_tokenize, body)
+    asked, model = await offload(len(body), tokenization.parse_tokenize, body)
     reply = await _client(request, model).tokenize(asked)
     with_pieces = asked.with_pieces
-    tokens = await work_on(len(body), tokenization.describe_tokens, reply, with_pieces=with_pieces)
+    tokens = await offload(len(body), tokenization.describe_tokens, reply, with_pieces=with_pieces)
     return answer_json(tokens)
 
 
 async def detokenize(request: web.Request) -> web.Response:
     """Answer the text of tokens."""
     body = await read(request)
-    asked, model = await work_on(len(body), tokenization.parse_detokenize, body)
+    asked, model = await offload(len(body), tokenization.parse_detokenize, body)
     reply = await _client(request, model).detokenize(asked)
     return answer_json({"content": reply.text})
 

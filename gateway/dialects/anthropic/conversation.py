@@ -33,13 +33,13 @@ _ANY: Final = msgspec.json.Decoder(Any)
 _KIND: Final = msgspec.json.Decoder(wire.Kind)
 _DECODERS: Final[dict[type[wire.Block], msgspec.json.Decoder[Any]]] = {
     shape: msgspec.json.Decoder(shape)
-    for place in (
+    for shapes in (
         wire.SYSTEM_BLOCKS,
         wire.USER_BLOCKS,
         wire.ASSISTANT_BLOCKS,
         wire.RESULT_BLOCKS,
     )
-    for shape in place.values()
+    for shape in shapes.values()
 }
 
 
@@ -55,7 +55,7 @@ class MessageTurn:
     # What will stand between the text so far and the next.
     _gap: str = "\n"
 
-    def say(self, text: str) -> None:
+    def add_text(self, text: str) -> None:
         """Add text, on a line of its own."""
         if not text:
             return
@@ -65,10 +65,10 @@ class MessageTurn:
             self.parts.append([text])
         self._gap = "\n"
 
-    def interject(self, text: str) -> None:
+    def add_paragraph(self, text: str) -> None:
         """Add text, with an empty line before and after it."""
         self._gap = "\n\n"
-        self.say(text)
+        self.add_text(text)
         self._gap = "\n\n"
 
     def to_message(self) -> pb.Message:
@@ -144,30 +144,30 @@ class Conversation:
         elif self._turns[-1].role == "assistant":
             self._waiting.append(text)
         else:
-            self._turn("user").interject(text)
+            self._turn("user").add_paragraph(text)
 
     def _add_assistant(self, content: wire.Content, path: str) -> None:
         turn = self._turn("assistant")
-        for block, place in _read(content, path, wire.ASSISTANT_BLOCKS):
+        for block, where in _read(content, path, wire.ASSISTANT_BLOCKS):
             match block:
                 case wire.ThinkingBlock():
                     turn.thoughts += filter(None, [recall(block.thinking, block.signature)])
                 case wire.ToolUseBlock():
                     self.used_tools.add(block.name)
-                    turn.calls.append(_parse_call(block, place))
+                    turn.calls.append(_parse_call(block, where))
                 case wire.TextBlock(text=text) | wire.CompactionBlock(content=text):
-                    turn.say(text or "")
+                    turn.add_text(text or "")
 
     def _add_user(self, content: wire.Content, path: str) -> None:
         blocks = list(_read(content, path, wire.USER_BLOCKS))
         results = [(b, p) for b, p in blocks if isinstance(b, wire.ToolResultBlock)]
         others = [(b, p) for b, p in blocks if not isinstance(b, wire.ToolResultBlock)]
         # Before what else is said, wherever they stand: templates want them behind their calls.
-        for result, place in results:
-            self._add_result(result, place)
+        for result, where in results:
+            self._add_result(result, where)
         self._flush()
-        for block, place in others:
-            self._add_block(self._turn("user"), block, place)
+        for block, where in others:
+            self._add_block(self._turn("user"), block, where)
         if not results:
             # A turn stays a turn when nothing is said in it.
             self._turn("user")
@@ -175,8 +175,8 @@ class Conversation:
     def _add_result(self, block: wire.ToolResultBlock, path: str) -> None:
         turn = MessageTurn("tool", tool_call_id=block.tool_use_id)
         self._turns.append(turn)
-        for inner, place in _read(block.content, f"{path}.content", wire.RESULT_BLOCKS):
-            self._add_block(turn, inner, place)
+        for inner, where in _read(block.content, f"{path}.content", wire.RESULT_BLOCKS):
+            self._add_block(turn, inner, where)
 
     def _add_block(self, turn: MessageTurn, block: wire.Block, path: str) -> None:
         """Add what a user's turn and the result of a call may hold."""
@@ -184,18 +184,18 @@ class Conversation:
             case wire.ImageBlock(source=source):
                 self._add_image(turn, source, f"{path}.source")
             case wire.DocumentBlock(source=wire.MediaSource(type="content", content=content)):
-                for inner, place in _read(content, f"{path}.source.content", wire.SOURCE_BLOCKS):
-                    self._add_block(turn, inner, place)
+                for inner, where in _read(content, f"{path}.source.content", wire.SOURCE_BLOCKS):
+                    self._add_block(turn, inner, where)
             case wire.DocumentBlock():
-                turn.say(_document_text(block))
+                turn.add_text(_document_text(block))
             case wire.SearchResultBlock():
                 found = (block.title, block.source, *(part.text for part in block.content))
-                turn.say("\n".join(filter(None, found)))
+                turn.add_text("\n".join(filter(None, found)))
             case wire.ToolReferenceBlock(tool_name=name):
                 self.used_tools.add(name)
-                turn.say(f"Tool loaded: {name}")
+                turn.add_text(f"Tool loaded: {name}")
             case wire.TextBlock(text=text) | wire.CompactionBlock(content=text):
-                turn.say(text or "")
+                turn.add_text(text or "")
 
     def _add_image(self, turn: MessageTurn, source: wire.MediaSource, path: str) -> None:
         match source:
@@ -221,7 +221,7 @@ class Conversation:
     def _flush(self) -> None:
         """Say what was left for the system, in the user's place."""
         if self._waiting:
-            self._turn("user").interject("\n\n".join(self._waiting))
+            self._turn("user").add_paragraph("\n\n".join(self._waiting))
             self._waiting.clear()
 
 
@@ -233,10 +233,10 @@ def _read(
         yield wire.TextBlock(content), path
         return
     for index, raw in enumerate(content or ()):
-        place = f"{path}[{index}]"
-        kind = json_body.decode(_KIND, raw, place).type
+        where = f"{path}[{index}]"
+        kind = json_body.decode(_KIND, raw, where).type
         if (shape := known.get(kind)) is not None:
-            yield json_body.decode(_DECODERS[shape], raw, place), place
+            yield json_body.decode(_DECODERS[shape], raw, where), where
 
 
 def _parse_call(block: wire.ToolUseBlock, path: str) -> pb.ToolCall:

@@ -84,8 +84,8 @@ class MessageStream:
             return b""
         self._open, self._pieces, self._is_object = block, [], None
         self._called = self._called or block.kind == _TOOL_CALL
-        place = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d'
-        self._delta = place % self._blocks + b',"delta":'
+        prefix = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d'
+        self._delta = prefix % self._blocks + b',"delta":'
         return _event("content_block_start", index=self._blocks, content_block=answer.block(block))
 
     def _feed_delta(self, text: str) -> bytes:
@@ -97,7 +97,7 @@ class MessageStream:
         elif kind == _REASONING:
             self._pieces.append(text)
             text = text if self._parsed.thoughts == "shown" else ""
-        return self._say(kind, text) if text else b""
+        return self._render_delta(kind, text) if text else b""
 
     def _feed_arguments(self, piece: str) -> str:
         """Return what may be sent of a call's arguments: those that are no object, never."""
@@ -108,7 +108,7 @@ class MessageStream:
                 self._is_object = head == "{"
         return piece if self._is_object else ""
 
-    def _say(self, kind: pb.BlockStart.Kind.ValueType, text: str) -> bytes:
+    def _render_delta(self, kind: pb.BlockStart.Kind.ValueType, text: str) -> bytes:
         return b"".join((self._delta, _DELTAS[kind], orjson.dumps(text), b"}}\n\n"))
 
     def _close(self, *, sign: bool = True) -> bytes:

@@ -142,8 +142,8 @@ class ChatStream:
             self._has_reasoning = True
             delta = dict.fromkeys(self._reasoning_names, orjson.Fragment(quoted))
             return self._chunk(orjson.dumps(delta), infos)
-        place = b'{"tool_calls":[{"index":%d,"function":{"arguments":' % (self._calls - 1)
-        return self._chunk(b"".join((place, quoted, b"}}]}")), infos)
+        prefix = b'{"tool_calls":[{"index":%d,"function":{"arguments":' % (self._calls - 1)
+        return self._chunk(b"".join((prefix, quoted, b"}}]}")), infos)
 
     def _feed_block(self, block: pb.BlockStart) -> bytes:
         self._kind = block.kind

@@ -26,14 +26,14 @@ class LogprobTable:
             "tokens": [_name(info) for info in infos],
             "token_logprobs": [_value(info) for info in infos],
             "top_logprobs": [_top(info) for info in infos],
-            "text_offset": [self._place(info) for info in infos],
+            "text_offset": [self._offset(info) for info in infos],
         }
 
-    def _place(self, info: pb.TokenInfo) -> int:
+    def _offset(self, info: pb.TokenInfo) -> int:
         """Return the characters of the answer before a token."""
-        place = self._characters
+        offset = self._characters
         self._characters += len(self._decoder.decode(info.text))
-        return place
+        return offset
 
 
 def _top(info: pb.TokenInfo) -> dict[str, float]:

@@ -119,13 +119,13 @@ def empty_answer() -> Block:
     return Block(pb.BlockStart(kind=ANSWER))
 
 
-def output(parsed: ParsedResponse, completion: Completion, lead: Sequence[Item]) -> list[Item]:
+def output(parsed: ParsedResponse, completion: Completion, prefix: Sequence[Item]) -> list[Item]:
     """Return the output items of a completion.
 
     Args:
-        lead: items that stand before what the model said.
+        prefix: items that stand before what the model said.
     """
-    items = list(lead)
+    items = list(prefix)
     blocks = shown_blocks(parsed, completion.blocks)
     # Only the very last block can be cut, whether it is shown or not.
     last = completion.blocks[-1:]

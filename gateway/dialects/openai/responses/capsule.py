@@ -61,15 +61,15 @@ def expand(
     kinds = [read_kind(raw, name_path(index)) for index, raw in enumerate(items)]
     if "compaction" not in kinds:
         return list(items), name_path
-    place = len(kinds) - 1 - kinds[::-1].index("compaction")
-    path = name_path(place)
-    capsule = _open(json_body.decode(_ITEM, items[place], path).encrypted_content, path)
-    kept = [index for index in range(place) if is_pinned(items[index])]
+    last = len(kinds) - 1 - kinds[::-1].index("compaction")
+    path = name_path(last)
+    capsule = _open(json_body.decode(_ITEM, items[last], path).encrypted_content, path)
+    kept = [index for index in range(last) if is_pinned(items[index])]
     head = [items[index] for index in kept]
-    replayed = [*hand_over(capsule.summary, capsule.items), *capsule.items]
+    replayed = [*summary_items(capsule.summary, capsule.items), *capsule.items]
     paths = [name_path(index) for index in kept] + [path] * len(replayed)
-    paths += [name_path(index) for index in range(place + 1, len(items))]
-    return [*head, *replayed, *items[place + 1 :]], paths.__getitem__
+    paths += [name_path(index) for index in range(last + 1, len(items))]
+    return [*head, *replayed, *items[last + 1 :]], paths.__getitem__
 
 
 def is_pinned(raw: msgspec.Raw) -> bool:
@@ -78,7 +78,7 @@ def is_pinned(raw: msgspec.Raw) -> bool:
     return head.type in (None, "message") and head.role in ("system", "developer")
 
 
-def hand_over(summary: str, kept: Sequence[msgspec.Raw]) -> list[msgspec.Raw]:
+def summary_items(summary: str, kept: Sequence[msgspec.Raw]) -> list[msgspec.Raw]:
     """Return the items in which a model reads a summary, before what was kept."""
     head = _ROLE.decode(kept[0]) if kept else wire.ItemHead(role="user")
     if head.role == "user":
@@ -92,19 +92,19 @@ def _message(role: str, text: str) -> msgspec.Raw:
 
 
 def _open(sealed: str, path: str) -> Capsule:
-    place = f"{path}.encrypted_content"
+    where = f"{path}.encrypted_content"
     try:
         text = base64.b64decode(sealed.encode(), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
-        raise _foreign(place) from None
+        raise _foreign(where) from None
     try:
-        capsule = json_body.decode(_CAPSULE, text, place)
+        capsule = json_body.decode(_CAPSULE, text, where)
     except ServiceError:
-        raise _foreign(place) from None
+        raise _foreign(where) from None
     if capsule.version != _VERSION:
-        raise _foreign(place)
-    if any(read_kind(raw, place) == "compaction" for raw in capsule.items):
-        raise _foreign(place)
+        raise _foreign(where)
+    if any(read_kind(raw, where) == "compaction" for raw in capsule.items):
+        raise _foreign(where)
     return capsule
 
 

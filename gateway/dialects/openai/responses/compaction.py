@@ -66,7 +66,7 @@ class Division:
     gone: int
 
 
-def part(items: Sequence[msgspec.Raw]) -> tuple[list[msgspec.Raw], list[msgspec.Raw]]:
+def split_pinned(items: Sequence[msgspec.Raw]) -> tuple[list[msgspec.Raw], list[msgspec.Raw]]:
     """Return what is pinned and what can be summarised of a history."""
     pinned = [item for item in items if is_pinned(item)]
     return pinned, [item for item in items if not is_pinned(item)]

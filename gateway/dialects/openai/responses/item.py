@@ -144,16 +144,16 @@ class _Turns:
         texts = []
         images = len(self._misplaced)
         for index, raw in enumerate(raws):
-            place = f"{path}[{index}]"
-            kind = read_kind(raw, place)
+            where = f"{path}[{index}]"
+            kind = read_kind(raw, where)
             if kind in _TEXTS | _IMAGES:
-                part = _parse_part(json_body.decode(_PART, raw, place), place, self._media)
+                part = _parse_part(json_body.decode(_PART, raw, where), where, self._media)
                 if part.HasField("media"):
                     self._misplaced.append(part)
                 else:
                     texts.append(part.text)
             else:
-                json_body.check_depth(json_body.decode(_ANY, raw, place), place)
+                json_body.check_depth(json_body.decode(_ANY, raw, where), where)
                 texts.append(json_body.compact(raw).decode())
         if len(self._misplaced) > images:
             texts.append(_IMAGE_NOTE)

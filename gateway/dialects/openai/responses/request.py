@@ -142,7 +142,7 @@ def make(fields: wire.ResponseBody, items: list[msgspec.Raw], stamp: Stamp) -> P
     media: list[MediaRef] = []
     tools = read_tools(fields.tools or [])
     chat = make_prompt(fields, items, stamp, media)
-    _offer(fields, tools, chat)
+    _add_tools(fields, tools, chat)
     request = pb.GenerateRequest(
         request_id=stamp.request_id,
         chat=chat,
@@ -171,7 +171,9 @@ def make(fields: wire.ResponseBody, items: list[msgspec.Raw], stamp: Stamp) -> P
     )
 
 
-def _offer(fields: wire.ResponseBody, tools: Sequence[ResponseTool], chat: pb.ChatPrompt) -> None:
+def _add_tools(
+    fields: wire.ResponseBody, tools: Sequence[ResponseTool], chat: pb.ChatPrompt
+) -> None:
     """Add the tools to a prompt, and what is said of their use."""
     chat.tools.extend(map(parse_tool, tools))
     chat.tool_choice.CopyFrom(parse_tool_choice(nest_choice(fields.tool_choice), list(chat.tools)))
@@ -194,8 +196,8 @@ def make_prompt(
     offset = len(items) - len(input_items(fields.input))
 
     def name_path(index: int) -> str:
-        place = index - offset
-        return f"input[{place}]" if place >= 0 else f"history[{index}]"
+        input_index = index - offset
+        return f"input[{input_index}]" if input_index >= 0 else f"history[{index}]"
 
     replayed, name_replayed = expand(items, name_path)
     turns = parse_items(replayed, media, name_replayed)

@@ -42,8 +42,8 @@ class ResponseStream:
         self._block: Block | None = None
         # What names the block's item in events, once clients know of it, and the logprobs that
         # they have had.
-        self._place: dict[str, Any] | None = None
-        self._told = 0
+        self._location: dict[str, Any] | None = None
+        self._sent_logprobs = 0
         self._calls = 0
         self.response: dict[str, Any] | None = None
 
@@ -81,22 +81,22 @@ class ResponseStream:
             "response.in_progress", response=response
         )
 
-    def lead(self, item: answer.Item) -> bytes:
+    def add_item(self, item: answer.Item) -> bytes:
         """Return the events of an item that stands before what the model says."""
-        place = {"output_index": len(self._items), "item": item}
+        location = {"output_index": len(self._items), "item": item}
         self._items.append(item)
-        return self._event("response.output_item.added", **place) + self._event(
-            "response.output_item.done", **place
+        return self._event("response.output_item.added", **location) + self._event(
+            "response.output_item.done", **location
         )
 
-    def tell(self, name: str, **fields: int) -> bytes:
+    def custom_event(self, name: str, **fields: int) -> bytes:
         """Return an event that is not OpenAI's."""
         return self._event(name, **fields)
 
     def cancel(self) -> dict[str, Any]:
         """Return the object of a response that is ended here by its owner."""
         items = [*self._items]
-        if self._block is not None and self._place is not None:
+        if self._block is not None and self._location is not None:
             items.append(self._item(self._block, "incomplete"))
         return answer.describe(self._parsed, self._model, "cancelled", items)
 
@@ -110,60 +110,60 @@ class ResponseStream:
             if most is not None and self._calls > most:
                 self._block = None
                 return closed
-        self._block, self._place, self._told = Block(start), None, 0
+        self._block, self._location, self._sent_logprobs = Block(start), None, 0
         return closed + (self._show(self._block) if start.kind == TOOL_CALL else b"")
 
     def _feed_delta(self, block: Block, delta: pb.Delta) -> bytes:
         block.add(delta)
         kind = block.start.kind
-        if not delta.text and not (delta.infos and self._place and kind == ANSWER):
+        if not delta.text and not (delta.infos and self._location and kind == ANSWER):
             return b""
-        shown = b"" if self._place else self._show(block)
-        told = {**(self._place or {}), "delta": delta.text}
+        shown = b"" if self._location else self._show(block)
+        fields = {**(self._location or {}), "delta": delta.text}
         if kind == TOOL_CALL:
-            return shown + self._event("response.function_call_arguments.delta", **told)
+            return shown + self._event("response.function_call_arguments.delta", **fields)
         if kind == REASONING:
-            return shown + self._event("response.reasoning_text.delta", **told)
-        told["logprobs"] = _logprobs(block.infos[self._told :])
-        self._told = len(block.infos)
-        return shown + self._event("response.output_text.delta", **told)
+            return shown + self._event("response.reasoning_text.delta", **fields)
+        fields["logprobs"] = _logprobs(block.infos[self._sent_logprobs :])
+        self._sent_logprobs = len(block.infos)
+        return shown + self._event("response.output_text.delta", **fields)
 
     def _show(self, block: Block) -> bytes:
         """Return the events that open the item of a block."""
         item = self._item(Block(block.start), "in_progress")
         index = len(self._items)
-        self._place = {"item_id": item["id"], "output_index": index}
+        self._location = {"item_id": item["id"], "output_index": index}
         added = self._event("response.output_item.added", output_index=index, item=item)
         if block.start.kind != TOOL_CALL:
-            self._place["content_index"] = 0
+            self._location["content_index"] = 0
         if block.start.kind != ANSWER:
             return added
         part = answer.text_part("")
-        return added + self._event("response.content_part.added", **self._place, part=part)
+        return added + self._event("response.content_part.added", **self._location, part=part)
 
     def _close(self, status: answer.ItemStatus) -> bytes:
         """Return the events that close the open item, if there is one."""
-        block, place = self._block, self._place
-        self._block = self._place = None
-        if block is None or place is None:
+        block, location = self._block, self._location
+        self._block = self._location = None
+        if block is None or location is None:
             return b""
         item = self._item(block, status)
         self._items.append(item)
-        return self._end(block, place, item) + self._event(
-            "response.output_item.done", output_index=place["output_index"], item=item
+        return self._end(block, location, item) + self._event(
+            "response.output_item.done", output_index=location["output_index"], item=item
         )
 
-    def _end(self, block: Block, place: dict[str, Any], item: answer.Item) -> bytes:
+    def _end(self, block: Block, location: dict[str, Any], item: answer.Item) -> bytes:
         """Return the events that tell the whole of an item's text."""
         if block.start.kind == TOOL_CALL:
             whole = {"name": item["name"], "arguments": item["arguments"]}
-            return self._event("response.function_call_arguments.done", **place, **whole)
+            return self._event("response.function_call_arguments.done", **location, **whole)
         if block.start.kind == REASONING:
-            return self._event("response.reasoning_text.done", **place, text=block.text)
+            return self._event("response.reasoning_text.done", **location, text=block.text)
         whole = {"text": block.text, "logprobs": _logprobs(block.infos)}
         (part,) = item["content"]
-        return self._event("response.output_text.done", **place, **whole) + self._event(
-            "response.content_part.done", **place, part=part
+        return self._event("response.output_text.done", **location, **whole) + self._event(
+            "response.content_part.done", **location, part=part
         )
 
     # ------------------------------------------------------------ ends
@@ -186,10 +186,10 @@ class ResponseStream:
             response["status"] = "failed"
             response["error"] = {"code": _word(failure), "message": failure.message}
         opened = self.open()
-        told = self._event(
+        error = self._event(
             "error", code=_code(failure), message=failure.message, param=failure.param
         )
-        return opened + told + self._event("response.failed", response=response)
+        return opened + error + self._event("response.failed", response=response)
 
     # ------------------------------------------------------------ forms
 

@@ -79,8 +79,8 @@ def _find_tools(raws: Sequence[msgspec.Raw]) -> Iterator[_Found]:
             continue
         space = json_body.decode(_NAMESPACE, raw, path)
         _require_name(space.name, path)
-        for place, inner in enumerate(space.tools):
-            inner_path = f"{path}.tools[{place}]"
+        for inner_index, inner in enumerate(space.tools):
+            inner_path = f"{path}.tools[{inner_index}]"
             yield _Found(_read_kind(inner, inner_path), inner, inner_path, space)
 
 
@@ -91,8 +91,8 @@ def _read_kind(raw: msgspec.Raw, path: str) -> str:
 def _read_function(raw: msgspec.Raw, path: str) -> wire.FunctionTool:
     tool = json_body.decode(_FUNCTION, raw, path)
     _require_name(tool.name, path)
-    place = f"{path}.parameters"
-    json_body.check_depth(json_body.decode(_PARAMETERS, tool.parameters, place), place)
+    where = f"{path}.parameters"
+    json_body.check_depth(json_body.decode(_PARAMETERS, tool.parameters, where), where)
     return tool
 
 
