@@ -1,6 +1,5 @@
-"""The HTTP side: knows protocols and policies, knows nothing of models or tokenizers.
+"""The HTTP server: protocols and policies, no models and no tokenizers.
 
-One event loop. What a route says and reads is dialects/, the line from request to answer routes/,
-what outlives a request state/; the modules beside them are how workers are found, waited for and
-replaced.
+Runs on one event loop. The modules beside the rooms put the application together: routes, shared
+context, metrics, the server's start and stop. Nothing imports app and server.
 """

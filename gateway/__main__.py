@@ -1,7 +1,7 @@
 """`python -m gateway --config FILE [flags]`: one gateway process.
 
-Owns the command line and what it can be refused for; the running of it is server.py's. Prints log
-lines, or one line that says why it can't start, and nothing else.
+Owns the command line and its errors; server.py runs the gateway. Prints log lines, or one line that
+says why it can't start.
 """
 
 from __future__ import annotations
@@ -26,13 +26,12 @@ from shared.settings import GatewaySettings
 
 
 def main() -> None:
-    """Run until told to stop."""
     try:
         start = read_start(sys.argv[1:])
     except (ConfigError, rundir.RunDirectoryError) as failure:
         lifecycle.exit_permanently(str(failure))
     logs.set_up("gateway", start.settings.log_level)
-    # Broken HTTP from a client is no error of ours, and the rim logs what handlers raise.
+    # Malformed HTTP is the client's error, and the error boundary logs what handlers raise.
     logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
     lifecycle.use_batch_scheduling()
     lifecycle.raise_file_limit()
@@ -40,11 +39,11 @@ def main() -> None:
 
 
 def read_start(arguments: list[str]) -> GatewayStart:
-    """Return what the command line, the environment and the fleet file say.
+    """Read the command line, the environment and the fleet file.
 
     Raises:
-        ConfigError: in one line.
-        RunDirectoryError: the workers' sockets can't be where they should be.
+        ConfigError: a setting is invalid.
+        RunDirectoryError: the directory of the workers' sockets can't be used.
     """
     parser = argparse.ArgumentParser(prog="python -m gateway", allow_abbrev=False)
     parser.add_argument("--config", type=Path, required=True, help="fleet file")

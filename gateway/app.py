@@ -1,8 +1,8 @@
-"""The HTTP application: routes, keys, and the rim where failures become answers.
+"""The HTTP application: routes, middlewares and the error boundary.
 
-Owns the one place in which an exception turns into an answer, a status or the end of a stream;
-handlers raise and never render. Errors take the form of the dialect that owns the path, also when
-no handler ran. Runs on the gateway's event loop.
+Owns the conversion of exceptions into responses or the end of a stream; handlers raise and never
+render errors. Errors have the form of the dialect that owns the path, also when no handler ran.
+Runs on the gateway's event loop.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ log = logging.getLogger(__name__)
 
 _OWNERS: Final = web.AppKey("owners", dict[str, ErrorDialect])
 _ID: Final = web.RequestKey("id", str)
-# What the official clients of Anthropic and of OpenAI read a request's id from.
+# The headers in which the official clients of Anthropic and OpenAI expect a request's id.
 _ID_HEADERS: Final = ("request-id", "x-request-id")
-# The code of a request that has failed.
+# The error code of a failed request.
 _OUTCOME: Final = web.RequestKey("outcome", str)
-# Statuses that aiohttp raises before or instead of a handler.
+# Errors that aiohttp raises before or instead of a handler.
 _CODES: Final[Mapping[int, tuple[str, str]]] = {
-    404: ("not_found", "There is nothing at this path."),
-    405: ("method_not_allowed", "This path does not take this method."),
+    404: ("not_found", "No such path."),
+    405: ("method_not_allowed", "This path does not support this method."),
     413: ("payload_too_large", "Request body too large."),
 }
 
 
 def make_app(context: Context) -> web.Application:
-    """Return the application; starting and stopping the registry is the caller's work."""
+    """Return the application; the caller starts and stops the registry."""
     routes = list_routes()
     if context.settings.metrics or context.settings.metrics_port:
         routes += metrics.routes()
@@ -56,12 +56,12 @@ def make_app(context: Context) -> web.Application:
 
 
 def make_metrics_app(context: Context) -> web.Application:
-    """Return the application of the port that serves metrics alone."""
+    """Return the application of the metrics port."""
     return _make(context, metrics.routes(), prefix="")
 
 
 def _make(context: Context, routes: Iterable[Route], prefix: str) -> web.Application:
-    # Bodies are bounded by body.py, which counts while it reads.
+    # http/body.py bounds bodies while it reads them.
     app = web.Application(middlewares=[count, send_response, error_boundary], client_max_size=0)
     app[CONTEXT] = context
     app[BODY_TIMEOUT_S] = context.body_timeout_s
@@ -69,7 +69,7 @@ def _make(context: Context, routes: Iterable[Route], prefix: str) -> web.Applica
     app.on_response_prepare.append(_add_request_id)
     cors.set_up(app, cors.Cors(context.settings))
     for route in routes:
-        # What answers GET answers HEAD.
+        # add_get also registers HEAD.
         add = getattr(app.router, f"add_{route.method.lower()}")
         add(prefix + route.path, route.handler)
         app[_OWNERS][prefix + route.path] = route.dialect
@@ -78,7 +78,7 @@ def _make(context: Context, routes: Iterable[Route], prefix: str) -> web.Applica
 
 @web.middleware
 async def count(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Note how long a request took and what became of it."""
+    """Count a request by its outcome, and measure its duration."""
     began_s = time.monotonic()
     outcome = "cancelled"
     try:
@@ -94,7 +94,7 @@ async def count(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 @web.middleware
 async def error_boundary(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Check the key, run the handler, and turn every failure into an answer."""
+    """Check the key, run the handler, and turn every exception into a response."""
     headers: dict[str, str] = {}
     request[_ID] = f"req_{secrets.token_hex(12)}"
     try:
@@ -108,7 +108,7 @@ async def error_boundary(request: web.Request, handler: Handler) -> web.StreamRe
         if "Allow" in failure.headers:
             headers["Allow"] = failure.headers["Allow"]
     except ConnectionError:
-        # The client left in the middle of an answer: there is nobody to tell.
+        # The client disconnected during the response.
         raise
     except Exception:
         log.exception("%s: %s %s failed", *_label(request))
@@ -130,11 +130,11 @@ def _render_error(
 
 
 def _label(request: web.Request) -> tuple[str, str, str]:
-    """Return what the log calls a request. The path is as it came: nothing in it ends a line."""
+    """Return id, method and raw path for the log. The raw path is quoted: it has no line break."""
     return request[_ID], request.method, request.rel_url.raw_path
 
 
 async def _add_request_id(request: web.Request, response: web.StreamResponse) -> None:
-    """Tell the client the id under which the log speaks of its request."""
+    """Send the id that log lines about this request contain."""
     if (name := request.get(_ID)) is not None:
         response.headers.update(dict.fromkeys(_ID_HEADERS, name))

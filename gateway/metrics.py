@@ -1,10 +1,10 @@
-"""What a gateway counts of its own: answers by route and code, and what generation has cost.
+"""Counters of the gateway: HTTP responses by route and code, and tokens and time of generation.
 
-Owns the rules of counting. What workers count is in their heartbeats, and how numbers are shown is
-routes/metrics.py's. Runs on the gateway's event loop.
+Owns the rules of counting. Counters of workers arrive in their heartbeats; routes/metrics.py
+renders both. Runs on the gateway's event loop.
 
-A generation request counts once, when it has been answered to its end: one that fails, or whose
-client leaves, does not. Streams of plain completions are left out, as the reference has it.
+A generation request counts once, when it has run to its end: one that fails, or whose client
+disconnects, does not. The reference leaves streams of text completions out of its totals.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from shared.pb import text_pb2 as pb
 # Generation takes from a fraction of a second to many minutes.
 _BUCKETS_S: Final = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
-# `_created` series double the size of the page and nobody reads them.
+# `_created` series double the size of the page for no use.
 prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
@@ -34,18 +34,18 @@ class Totals:
     completion_tokens: int = 0
     prompt_ms: float = 0.0
     predicted_ms: float = 0.0
-    # Of the longest sequence: prompt and completion.
+    # Prompt and completion tokens of the longest sequence.
     most_tokens: int = 0
 
 
 class Metrics:
-    """The counts of one gateway process.
+    """The counters of one gateway process.
 
     Attributes:
-        started_unix_s: when it began to count.
-        registry: answers and their durations, by route.
-        counted: requests that the reference's totals are made of.
-        finished: every generation request that ran to its end.
+        started_unix_s: when the process started to count.
+        registry: HTTP responses and their durations, by route.
+        counted: sums over the requests that the reference counts.
+        finished: sums over every generation request that ran to its end.
     """
 
     def __init__(self) -> None:
@@ -55,24 +55,24 @@ class Metrics:
         self.finished = Totals()
         self._answers = prometheus_client.Counter(
             "mlxcel_http_requests",
-            "HTTP requests by route and by what became of them: ok, or the code of the error",
+            "HTTP requests by route and outcome: ok, or the error code",
             ("route", "code"),
             registry=self.registry,
         )
         self._durations = prometheus_client.Histogram(
             "mlxcel_http_request_duration_seconds",
-            "Time from a request to the end of its answer",
+            "Time from a request to the end of its response",
             ("route",),
             buckets=_BUCKETS_S,
             registry=self.registry,
         )
 
     def note_answer(self, route: str, code: str, duration_s: float) -> None:
-        """Count an HTTP request that is over.
+        """Count an HTTP request that has ended.
 
         Args:
-            route: the path as it is declared, so that there are only so many.
-            code: of the error it was answered with, or "ok".
+            route: the declared path, which bounds the number of labels.
+            code: of the error, or "ok".
         """
         self._answers.labels(route, code).inc()
         self._durations.labels(route).observe(duration_s)
@@ -81,14 +81,14 @@ class Metrics:
         """Count a generation request that ran to its end.
 
         Args:
-            counted: whether it belongs to the totals of the reference.
+            counted: whether the reference counts it.
         """
         self._add(self.finished, finished)
         if counted:
             self._add(self.counted, finished)
 
     def note_inputs(self, prompt_tokens: int) -> None:
-        """Count a request that generates nothing, such as an embedding."""
+        """Count a request without generation, such as an embedding."""
         self.counted.requests += 1
         self.counted.prompt_tokens += prompt_tokens
 

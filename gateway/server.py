@@ -1,8 +1,8 @@
-"""A gateway from its first to its last moment.
+"""Start and stop of a gateway process.
 
-Owns the listening socket and the order of stopping: no new connections, running streams told why
-they end, then gone, all within two seconds. Everything here runs on the event loop of the caller,
-but for the age of its pulse, which the supervisor's beat reads from a thread.
+Owns the listening sockets and the shutdown: accept no new connections, end running streams with an
+error, close everything, all within two seconds. Runs on the caller's event loop, except
+`LoopMonitor.age_s`, which the heartbeat thread calls.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from shared.settings import GatewaySettings
 log = logging.getLogger(__name__)
 
 _STAMP_INTERVAL_S: Final = 0.5
-# From the signal to the end of the last stream; supervisors kill after three seconds.
+# Time for running streams to end after the signal; the supervisor kills after three seconds.
 _GRACE_S: Final = 1.0
 
 
 @dataclass(frozen=True)
 class GatewayStart:
-    """What a gateway process is started with."""
+    """The inputs of a gateway process."""
 
     settings: GatewaySettings
     keys: Keys
@@ -48,7 +48,7 @@ class GatewayStart:
 
 
 def make_context(start: GatewayStart) -> Context:
-    """Return what handlers share. Channels belong to the running loop, so call it there."""
+    """Return what handlers share. Call it on the running loop, to which gRPC channels belong."""
     settings = start.settings
     registry = Registry(
         start.workers,
@@ -64,7 +64,7 @@ def make_context(start: GatewayStart) -> Context:
 
 
 async def serve(start: GatewayStart) -> None:
-    """Serve until SIGTERM or SIGINT, or until the supervisor is gone."""
+    """Serve until SIGTERM or SIGINT, or until the supervisor has exited."""
     context = make_context(start)
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
@@ -89,7 +89,7 @@ async def serve(start: GatewayStart) -> None:
 
 
 async def listen(app: web.Application, host: str, port: int, flag: str = "--port") -> web.AppRunner:
-    """Bind a port or a socket, or leave for good; `flag` is what would choose another."""
+    """Bind a port or a socket, or exit permanently; the message names `flag` as the remedy."""
     runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.2)
     await runner.setup()
     unix = is_socket(host)
@@ -100,7 +100,7 @@ async def listen(app: web.Application, host: str, port: int, flag: str = "--port
     except OSError as failure:
         if failure.errno == errno.EADDRINUSE:
             lifecycle.exit_permanently(
-                f"port {port} is in use on {host}; stop what listens there, or choose another "
+                f"port {port} is in use on {host}; stop the other program, or choose another port "
                 f"with {flag}"
             )
         reason = os.strerror(failure.errno or 0)
@@ -110,7 +110,7 @@ async def listen(app: web.Application, host: str, port: int, flag: str = "--port
 
 
 async def stop(runners: Sequence[web.AppRunner], context: Context) -> None:
-    """End everything in order."""
+    """Stop accepting connections, fail running requests, close all connections."""
     log.info("stopping")
     for site in [site for runner in runners for site in runner.sites]:
         await site.stop()
@@ -124,7 +124,7 @@ async def stop(runners: Sequence[web.AppRunner], context: Context) -> None:
 
 
 class LoopMonitor:
-    """How long the event loop has been busy with one thing."""
+    """Measures how long the event loop has been blocked."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -136,5 +136,5 @@ class LoopMonitor:
         self._loop.call_later(_STAMP_INTERVAL_S, self._stamp)
 
     def age_s(self) -> float:
-        """Return seconds since the loop last had a moment. Called from the beat's thread."""
+        """Return seconds since the loop last ran a callback. Thread: the heartbeat's."""
         return max(0.0, self._loop.time() - self._stamped_s - _STAMP_INTERVAL_S)

@@ -1,5 +1,5 @@
-"""The workers as the gateway sees them: who they are, how they do, and the way to each of them.
+"""The workers as the gateway sees them: names, state, queues, and the gRPC clients.
 
-Knows neither HTTP nor dialects. May be imported by generation, responses,
-routes and the application.
+Knows neither HTTP nor dialects. May be imported by generation, responses, routes and
+the application.
 """

@@ -1,8 +1,8 @@
-"""Who may go to a worker now, who waits, and who is refused.
+"""The queue in front of one worker: which requests are forwarded, which wait, which are refused.
 
-Owns the queue of one worker: requests beyond what the worker should hold wait here, where they
-cost nothing to cancel, ordered by priority class and arrival. It refuses by counting alone: no
-RPC and no waiting happen on that path. Runs on the gateway's event loop; time is injected.
+Requests beyond what the worker should hold wait here, where cancelling is free, ordered by priority
+class and arrival. Refusing needs no RPC and no waiting: it only counts. Runs on the gateway's event
+loop; time is injected.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from shared.pb import common_pb2 as common
 from shared.pb import text_pb2 as pb
 from shared.priority import effective_class
 
-# Requests a worker holds beyond its slots, so that a freed slot never waits for the gateway.
+# Requests a replica holds beyond its slots, so that a freed slot has its next request at once.
 _BACKLOG: Final = 2
 
 
 class Ticket:
-    """One request's place: first in the queue, then at a replica.
+    """One request: first in the queue, then at a replica.
 
     Attributes:
-        resumed: it has been at a worker before, and goes ahead of what waits.
-        isolate: it is suspected of killing workers.
-        box: where its events arrive once it is at a replica.
+        resumed: a worker has run it before; it goes ahead of the queue.
+        isolate: it is suspected of crashing workers.
+        box: receives its events once it is at a replica.
     """
 
     def __init__(self, request: pb.GenerateRequest, *, resumed: bool, isolate: bool) -> None:
@@ -43,23 +43,23 @@ class Ticket:
 
     @property
     def in_batch(self) -> bool:
-        """Whether its prefill has begun and it has not ended."""
+        """Whether its prefill has started and it has not ended."""
         return self.box is not None and self.box.started_s is not None and not self.box.ended
 
     @property
     def suspect(self) -> bool:
-        """Whether it is isolated and has not made progress in this attempt."""
+        """Whether it is isolated and this attempt has produced no token."""
         return self.isolate and (self.box is None or not self.box.token_ids)
 
     def fail(self, error: ServiceError) -> None:
-        """End the waiting, or the attempt that runs, with an error."""
+        """Fail the running attempt, or the wait for a replica."""
         if self.box is not None:
             self.box.fail(error)
         elif not self.placed.done():
             self.placed.set_exception(error)
 
     def forget_failure(self) -> None:
-        """Keep asyncio from reporting a failure that came when nobody waited any more."""
+        """Retrieve a failure that nobody awaits, which asyncio would report."""
         if self.placed.done() and not self.placed.cancelled():
             self.placed.exception()
 
@@ -69,7 +69,7 @@ class Admission:
 
     Args:
         limit: requests that may wait, here and at the replicas together.
-        recovery_timeout_s: how long they wait when no replica is ready.
+        recovery_timeout_s: longest wait while no replica is ready.
         now_s: a monotonic clock.
     """
 
@@ -83,19 +83,19 @@ class Admission:
 
     @property
     def waiting(self) -> int:
-        """Requests that wait here."""
+        """Number of requests in the queue."""
         return len(self._waiting)
 
     @property
     def depth(self) -> int:
-        """Requests that wait here and at the replicas."""
+        """Number of requests that wait, here or at a replica."""
         return len(self._waiting) + sum(replica.backlog for replica in self.replicas)
 
     def enqueue(self, ticket: Ticket) -> None:
-        """Place a request, or let it wait.
+        """Add a request; it is forwarded at once if a replica has room.
 
         Raises:
-            ServiceError: too many wait already.
+            ServiceError: `server_busy`, the queue is full.
         """
         if not ticket.resumed and self.depth >= self._limit and not self._slot_is_free():
             raise busy()
@@ -104,7 +104,7 @@ class Admission:
         self.pump()
 
     async def wait(self, ticket: Ticket) -> Replica:
-        """Return the replica a request was given, once it was.
+        """Return the replica that a request is forwarded to, once it is.
 
         Raises:
             ServiceError: the ticket was failed.
@@ -117,20 +117,20 @@ class Admission:
                 self._waiting.remove(ticket)
 
     def release(self, ticket: Ticket) -> None:
-        """Note that a request has left its replica."""
+        """Remove a request from its replica."""
         if ticket.replica is not None and ticket in ticket.replica.forwarded:
             ticket.replica.forwarded.discard(ticket)
             self.pump()
 
     def pump(self) -> None:
-        """Forward everything that may go now; called whenever a replica's state changes."""
+        """Forward requests while replicas have room; called when a replica's state changes."""
         while self._waiting and self._forward_one():
             pass
-        away = bool(self._waiting) and not any(replica.ready for replica in self.replicas)
-        if away and self._giving_up is None:
+        unserved = bool(self._waiting) and not any(replica.ready for replica in self.replicas)
+        if unserved and self._giving_up is None:
             loop = asyncio.get_running_loop()
             self._giving_up = loop.call_later(self._recovery_timeout_s, self._give_up)
-        elif not away and self._giving_up is not None:
+        elif not unserved and self._giving_up is not None:
             self._giving_up.cancel()
             self._giving_up = None
 
@@ -163,11 +163,11 @@ class Admission:
         return (not ticket.resumed, self._class(ticket, now_s), ticket.arrival_ns)
 
     def _class(self, ticket: Ticket, now_s: float) -> int:
-        """Return the priority that waiting has given; a smaller number is a higher class."""
+        """Return the priority class with aging applied; a smaller number is a higher class."""
         return effective_class(ticket.priority, now_s - ticket.since_s)
 
     def _room_for(self, ticket: Ticket, priority: int) -> Replica | None:
-        """Return the least loaded replica that may take a request now."""
+        """Return the least loaded replica with room for a request, if any."""
         if ticket.isolate and self._suspect_runs():
             return None
         ready = sorted(
@@ -177,7 +177,7 @@ class Admission:
         for replica in ready:
             if ticket.resumed or replica.backlog < _BACKLOG:
                 return replica
-            # The worker orders what it holds by class, so a higher one is always worth sending.
+            # The worker orders its queue by class, so a higher class is forwarded in any case.
             if any(other.priority > priority for other in replica.forwarded):
                 return replica
         return None

@@ -1,9 +1,8 @@
-"""The events of one running request, between the shared Watch and its own client.
+"""The events of one running request, between the shared Watch and the request's handler.
 
-A mailbox accepts without waiting, so a slow client never holds up the Watch reader; while it
-waits for its reader it merges neighbouring deltas, and past its byte limit it fails its own
-request. It owns the token ids of one attempt, which a resume starts from. Lives on the event
-loop; nothing here is shared with a thread.
+`put` never waits, so a slow client does not delay the Watch reader; unread deltas are merged, and
+above the byte limit the request fails. Owns the token ids of one attempt, from which a resume
+starts. Runs on the gateway's event loop.
 """
 
 from __future__ import annotations
@@ -15,23 +14,23 @@ from typing import Final
 from shared.errors import ServiceError, from_message
 from shared.pb import text_pb2 as pb
 
-# A megabyte of text is days of reading; this is memory for logprobs of a client that stalls.
+# Text alone never reaches this; logprobs of a stalled client do.
 LIMIT_BYTES: Final = 4 * 1024 * 1024
 
 
 class Mailbox:
-    """What one attempt of one request has produced and its reader has not taken yet.
+    """The unread events of one attempt of one request.
 
     Args:
-        key: names the request on the Watch.
-        attempt: frames of other attempts are not delivered here.
-        opened_s: now, on the event loop's clock.
-        on_end: called once, when nothing more will be put in.
-        on_first_token: called once, when the attempt has made progress.
+        key: the request's id on the Watch.
+        attempt: frames of other attempts are ignored.
+        opened_s: current time on the event loop's clock.
+        on_end: called once, after the last event.
+        on_first_token: called once.
 
     Attributes:
-        ended: nothing more is put in.
-        running: the worker may still be at it; false once it said otherwise or is gone.
+        ended: no more events are accepted.
+        running: the worker may still run the request.
     """
 
     def __init__(
@@ -63,11 +62,11 @@ class Mailbox:
 
     @property
     def drained(self) -> bool:
-        """Whether the request has finished and everything was taken."""
+        """Whether the request has finished and all events were taken."""
         return self.ended and self.failure is None and not self._waiting
 
     def put(self, sequence: pb.SequenceFrame, now_s: float) -> None:
-        """Take in what one engine step gave. Ignored once ended."""
+        """Add the output of one engine step. Ignored once ended."""
         if self.ended:
             return
         if ids := sequence.token_ids:
@@ -92,26 +91,26 @@ class Mailbox:
             self.running = False
             self._end()
         elif self._waiting_bytes > self._limit_bytes:
-            self.fail(ServiceError("cancelled", "The client reads the stream too slowly."))
+            self.fail(ServiceError("cancelled", "The client read the stream too slowly."))
         self._wake()
 
     def fail(self, error: ServiceError) -> None:
-        """End with an error, which the reader meets after what is already here."""
+        """End with an error, which `take` raises after the events before it."""
         if not self.ended:
             self.failure = error
             self._end()
             self._wake()
 
     def lose(self, error: ServiceError) -> None:
-        """End with an error of a worker that no longer runs the request."""
+        """End with an error; the worker no longer runs the request."""
         self.running = False
         self.fail(error)
 
     async def take(self) -> list[pb.Event]:
-        """Return everything that waits, at least one event, in order.
+        """Wait for at least one event; return all unread events in order.
 
         Raises:
-            ServiceError: the request has failed and all events before that were taken.
+            ServiceError: the request failed; all events before that were taken.
         """
         while not self._waiting:
             if self.failure is not None:
@@ -123,7 +122,7 @@ class Mailbox:
         return [_text_event(item) if isinstance(item, list) else item for item in items]
 
     def _append(self, event: pb.Event) -> None:
-        """Add an event, merged into the one before it where both are plain text."""
+        """Add an event; adjacent events of plain text are merged."""
         waiting = self._waiting
         if waiting and _is_plain_text(event):
             last = waiting[-1]
@@ -145,7 +144,7 @@ class Mailbox:
 
 
 def _is_plain_text(event: pb.Event) -> bool:
-    # Token infos and ids stand for one position of the stream each and are never merged.
+    # Token infos and ids belong to one position of the stream each and are not merged.
     delta = event.delta
     return event.HasField("delta") and not (delta.infos or delta.ids or delta.HasField("timings"))
 

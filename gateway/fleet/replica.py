@@ -52,12 +52,12 @@ class Replica(WorkerWatch):
 
     @property
     def backlog(self) -> int:
-        """Own requests at the worker beyond what its slots hold."""
+        """Requests of this gateway at the worker beyond its slots."""
         return max(0, len(self.forwarded) - self.slots)
 
     @property
     def active(self) -> int:
-        """Sequences in the batch: the last heartbeat, corrected by what happened since."""
+        """Sequences in the batch: the last heartbeat, corrected by events since."""
         if self.beat is None:
             return 0
         active = self.beat.slots_active + self._own_active() - self._active_at_beat
@@ -65,7 +65,7 @@ class Replica(WorkerWatch):
 
     @property
     def queued(self) -> int:
-        """Sequences that wait at the worker, likewise."""
+        """Sequences that wait at the worker, corrected likewise."""
         if self.beat is None:
             return 0
         own = len(self.forwarded) - self._own_active()
@@ -75,7 +75,7 @@ class Replica(WorkerWatch):
         return sum(request.in_batch for request in self.forwarded)
 
     def on_heartbeat(self, beat: worker_pb2.Heartbeat) -> None:
-        """Note the state, and which of its load is our own."""
+        """Store the state, and how much of the reported load is this gateway's."""
         self._active_at_beat = self._own_active()
         self._queued_at_beat = len(self.forwarded) - self._active_at_beat
         super().on_heartbeat(beat)

@@ -28,24 +28,24 @@ class TextWorker(Worker):
         self.admission = admission
 
     def counters(self) -> Counter[str]:
-        """Return what its replicas have counted together, also those of former processes."""
+        """Return the counters summed over replicas, those of earlier processes included."""
         total: Counter[str] = Counter()
         for replica in self.replicas:
             total.update(replica.counters.values())
         return total
 
     def clients(self) -> Sequence[TextClient]:
-        """Return the way to each replica that is ready."""
+        """Return the clients of the replicas that are ready."""
         return [replica.client for replica in self.replicas if replica.ready]
 
     @property
     def slots(self) -> int:
-        """The rows that decode together, over all replicas that are ready."""
+        """Slots of all replicas that are ready."""
         cards = [replica.card for replica in self.replicas if replica.ready]
         return sum(card.max_batch_size for card in cards if card is not None)
 
     def client(self) -> TextClient:
-        """Return the way to the ready replica that has the least to do.
+        """Return the client of the least loaded replica that is ready.
 
         Raises:
             ServiceError: none is ready.

@@ -1,7 +1,7 @@
-"""The conversation with one worker that answers each call by itself: embed, audio, image.
+"""The gRPC client of one worker process with independent calls: embed, rerank, audio.
 
-Owns the channel to one address, the worker's card and pulse, and the carrying of calls. It knows
-nothing of HTTP, of queues, or of what a call says. Runs on the gateway's event loop.
+Owns the channel to one address, its Describe and Pulse, and the sending of calls. Knows nothing of
+HTTP, of queues, or of what a call means. Runs on the gateway's event loop.
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ _DESCRIBE_TIMEOUT_S: Final = 5.0
 
 
 class UnaryClient:
-    """One worker address."""
-
     def __init__(self, address: str, observer: WorkerObserver) -> None:
         self.address = address
         self._observer = observer
@@ -36,18 +34,17 @@ class UnaryClient:
         self._was_live = False
 
     async def run(self) -> None:
-        """Keep the card fresh and the pulse felt until cancelled."""
+        """Keep card and heartbeats up to date until cancelled."""
         await keep_observing(self._observe, self._lose)
 
     async def close(self) -> None:
-        """Close the channel."""
         await self._channel.close()
 
     async def call(self, method: Method[Q, A], request: Q, timeout_s: float) -> A:
-        """Return a worker's answer; the caller's cancellation reaches the worker.
+        """Return a worker's reply; cancelling the caller cancels the call.
 
         Raises:
-            ServiceError: it refused, did not answer in time (`timeout`), or is not there
+            ServiceError: it refused, did not reply in time (`timeout`), or can't be reached
                 (`worker_unavailable`).
         """
         try:
@@ -56,10 +53,10 @@ class UnaryClient:
             raise from_rpc(failure) from None
 
     async def stream(self, method: StreamMethod[Q, A], request: Q) -> AsyncGenerator[A]:
-        """Yield the pieces of a worker's answer; leaving early reaches the worker.
+        """Yield the messages of a streamed reply; closing the generator cancels the call.
 
-        How long it may take is the caller's to say: a call has one deadline only, and what comes
-        in pieces may be of any length.
+        The caller limits the time: gRPC knows one deadline per call, and a stream may be of any
+        length.
 
         Raises:
             ServiceError: as `call` does.
@@ -78,7 +75,7 @@ class UnaryClient:
         self._observer.on_card(await self._stub.Describe(request, timeout=_DESCRIBE_TIMEOUT_S))
         call = self._stub.Pulse(worker_pb2.PulseRequest())
         try:
-            # Not `async for`: it leaves a task of its own behind when cancelled half way.
+            # Not `async for`, which leaves a task running when it is cancelled.
             while isinstance(beat := await call.read(), worker_pb2.Heartbeat):
                 self._was_live = True
                 self._observer.on_heartbeat(beat)

@@ -1,8 +1,8 @@
-"""A worker that answers each call by itself: embeddings, reranking, sound.
+"""A worker with independent calls: embeddings, reranking, audio.
 
-Owns the call: bounded in number and time, given to the replica with the fewest, and made once more
-when its worker is lost on the way. What a call says is its route's; the state of one process is
-presence.py's. Runs on the gateway's event loop.
+Owns the call: limited in number and time, sent to the replica with the fewest calls, and repeated
+once when that worker is lost. Routes build the calls; worker_watch.py has the state of one process.
+Runs on the gateway's event loop.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ log = logging.getLogger(__name__)
 
 
 class UnaryReplica(WorkerWatch):
-    """One worker process that answers each call by itself.
+    """One worker process.
 
     Attributes:
-        calls: of this gateway that run there.
+        calls: number of running calls of this gateway.
     """
 
     def __init__(
@@ -38,10 +38,10 @@ class UnaryReplica(WorkerWatch):
 
 
 class UnaryWorker(Worker):
-    """A worker that answers each call by itself.
+    """One entry of the fleet with independent calls.
 
     Args:
-        recovery_timeout_s: how long a call waits for a worker that was lost under it.
+        recovery_timeout_s: how long a call waits for a lost worker to return.
         now_s: a monotonic clock.
     """
 
@@ -61,16 +61,16 @@ class UnaryWorker(Worker):
         self._failure: ServiceError | None = None
 
     async def call(self, method: Method[Q, A], request: Q, timeout_s: float) -> A:
-        """Return the answer of the replica with the fewest calls.
+        """Return the reply of the replica with the fewest calls.
 
-        A call whose worker is lost is made once more, on whichever is ready first.
+        A call whose worker is lost is repeated once, on the first replica that is ready.
 
         Args:
-            timeout_s: longest time it may take; the worker's own limit may be shorter.
+            timeout_s: time limit; the worker's own limit may be shorter.
 
         Raises:
-            ServiceError: `server_busy`, `timeout`, `model_loading`, `worker_unavailable`, or what
-                the worker refused it with.
+            ServiceError: `server_busy`, `timeout`, `model_loading`, `worker_unavailable`, or the
+                worker's refusal.
         """
         deadline_s = _now_s() + self._admit(timeout_s)
         task = asyncio.ensure_future(self._serve(method, request, deadline_s))
@@ -87,10 +87,10 @@ class UnaryWorker(Worker):
     async def stream(
         self, method: StreamMethod[Q, A], request: Q, timeout_s: float
     ) -> AsyncGenerator[A]:
-        """Yield the pieces of an answer; a call is made once more only while there are none.
+        """Yield the messages of a streamed reply; a lost call is repeated before the first only.
 
         Args:
-            timeout_s: longest time to the first piece, and from one that was taken to the next.
+            timeout_s: time limit for the first message, and from each message to the next.
 
         Raises:
             ServiceError: as `call` does.
@@ -133,7 +133,7 @@ class UnaryWorker(Worker):
                 replica.calls -= 1
 
     def fail_all(self, error: ServiceError) -> None:
-        """End every running call with an error."""
+        """Fail every running call."""
         self._failure = error
         for task in list(self._running):
             task.cancel()
@@ -151,25 +151,25 @@ class UnaryWorker(Worker):
         raise AssertionError("a last attempt returns or raises")
 
     def _check_retry(self, replica: UnaryReplica, failure: ServiceError, *, is_last: bool) -> None:
-        """Return if a failed call is to be made once more, and raise if it is not."""
+        """Return if a failed call may be repeated, else raise its failure."""
         if failure.code in LOSS_CODES:
             replica.on_doubt()
         if is_last or failure.code not in LOSS_CODES:
             raise failure
-        log.info("%s: a call goes on elsewhere: %s", self.entry.name, failure.code)
+        log.info("%s: repeating a call after %s", self.entry.name, failure.code)
 
     def _admit(self, timeout_s: float) -> float:
-        """Return the seconds that a new call may take.
+        """Return the time limit of a new call, in seconds.
 
         Raises:
-            ServiceError: the worker takes none now.
+            ServiceError: the worker is not ready or has too many calls.
         """
         card = self.require_ready()
         self._refuse_full()
         return min(timeout_s, card.call_timeout_ms / 1000 or timeout_s)
 
     def _refuse_full(self) -> None:
-        """Refuse a call before anything is sent; the worker counts those of other gateways too."""
+        """Refuse a call over the limit; the worker itself also counts those of other gateways."""
         ready = [replica for replica in self.replicas if replica.ready]
         limit = sum(replica.card.queue_limit for replica in ready if replica.card is not None)
         if limit and sum(replica.calls for replica in self.replicas) >= limit:
@@ -179,7 +179,7 @@ class UnaryWorker(Worker):
         """Wait for a replica that is ready; return the one with the fewest calls.
 
         Raises:
-            ServiceError: none is in time.
+            ServiceError: `worker_unavailable`, none is ready in time.
         """
         give_up_s = min(deadline_s, _now_s() + self._recovery_timeout_s)
         while not (ready := [replica for replica in self.replicas if replica.ready]):
@@ -194,7 +194,6 @@ class UnaryWorker(Worker):
         return min(ready, key=lambda replica: replica.calls)
 
     def _wake_waiters(self) -> None:
-        """Wake whoever waits for a replica."""
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -203,10 +202,10 @@ class UnaryWorker(Worker):
 
 
 async def _next(pieces: AsyncGenerator[A], deadline_s: float) -> A | None:
-    """Return the next piece; None when there is none.
+    """Return the next message; None at the end.
 
     Raises:
-        ServiceError: it failed, or did not come in time.
+        ServiceError: the call failed, or `timeout`.
     """
     try:
         async with asyncio.timeout_at(deadline_s):

@@ -1,8 +1,8 @@
-"""One entry of the fleet as the gateway sees it: replicas of one model behind one queue.
+"""One entry of the fleet as the gateway sees it: the replicas of one model.
 
-Owns what names mean a worker and whether it takes requests now. The state of one process is
-presence.py's, the way of a text request generate.py's, that of every other call unary_worker.py's.
-Runs on the gateway's event loop.
+Owns the names of a worker and whether it accepts requests. The state of one process is
+worker_watch.py's; text_worker.py and unary_worker.py add what their kinds need. Runs on the
+gateway's event loop.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class WorkerClient(Protocol):
 
 
 class Worker:
-    """What every kind has in common."""
+    """The part that all kinds share."""
 
     def __init__(self, entry: WorkerEntry, replicas: Sequence[WorkerWatch]) -> None:
         self.entry = entry
@@ -46,7 +46,7 @@ class Worker:
         return "ready" if "ready" in states else "loading" if "loading" in states else "down"
 
     def names(self) -> Iterator[str]:
-        """Yield every name that means this worker; those of the fleet file also while it loads."""
+        """Yield every name of this worker; those of the fleet file are known before it is ready."""
         if self.card is not None:
             yield self.card.name
             yield from self.card.aliases
@@ -56,10 +56,10 @@ class Worker:
         yield from (Path(model).name for model in self.entry.models)
 
     def require_ready(self) -> worker_pb2.ModelCard:
-        """Return the card of a worker that takes requests now.
+        """Return the card if the worker accepts requests.
 
         Raises:
-            ServiceError: it loads for the first time, or is away.
+            ServiceError: `model_loading` or `worker_unavailable`.
         """
         card = self.card
         if card is not None and self.state == "ready":
@@ -73,11 +73,10 @@ class Worker:
         )
 
     def start(self) -> list[asyncio.Task[None]]:
-        """Start talking to every replica; return the tasks that do."""
+        """Connect to every replica; return the tasks."""
         return [asyncio.create_task(client.run()) for client in self._clients()]
 
     async def close(self) -> None:
-        """End every conversation."""
         for client in self._clients():
             await client.close()
 

@@ -1,8 +1,7 @@
-"""What a gateway knows of one worker process, whatever its kind.
+"""What the gateway knows of one worker process of any kind.
 
-Owns its state as heartbeats tell it, its card and its counters, and the rhythm in which a lost
-one is looked for again. What is said to it is its kind's client's. Runs on the gateway's event
-loop; time is injected.
+Owns its state as heartbeats report it, its card, its counters, and the retry interval after a loss.
+The RPCs are in the client of its kind. Runs on the gateway's event loop; time is injected.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from shared.pb import worker_pb2
 
 log = logging.getLogger(__name__)
 
-# Heartbeats come every second; a worker that misses this many is not given new requests.
+# Heartbeats arrive every second; a worker silent for longer gets no new requests.
 _SILENCE_S: Final = 10.0
-# Its event loop may beat on while the engine hangs in a step. Long chunks of a prompt take
-# seconds on slow machines; nothing but a fault takes this long.
+# Heartbeats go on while the engine hangs in a step. Long prompt chunks take seconds on slow
+# machines; only a fault takes this long.
 _HANG_S: Final = 30.0
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 0.25
@@ -35,23 +34,23 @@ State = Literal["loading", "ready", "down"]
 
 
 class WorkerObserver(Protocol):
-    """Who is told what becomes known of a worker."""
+    """Receives what a client learns of its worker."""
 
     def on_card(self, card: worker_pb2.ModelCard) -> None:
-        """Its model is loaded."""
+        """The model is loaded."""
 
     def on_heartbeat(self, beat: worker_pb2.Heartbeat) -> None:
-        """It lives. Comes at least once a second."""
+        """A heartbeat arrived; there is at least one per second."""
 
     def on_doubt(self) -> None:
-        """A request failed in a way that says that the worker is about to go."""
+        """A request failed with one of `LOSS_CODES`: the worker may be about to exit."""
 
     def on_lost(self, error: ServiceError) -> None:
-        """It can't be reached, or is still loading (code `model_loading`)."""
+        """The worker can't be reached, or is still loading (code `model_loading`)."""
 
 
 class WorkerWatch:
-    """One worker process: the last it said. Observes the client that talks to it."""
+    """One worker process: its last report. Observes the client of that process."""
 
     def __init__(
         self, address: str, on_change: Callable[[], None], now_s: Callable[[], float]
@@ -67,7 +66,7 @@ class WorkerWatch:
 
     @property
     def state(self) -> State:
-        """What it can do now; a worker that has fallen silent or hangs is down."""
+        """The current state; a worker that is silent or hangs is down."""
         if self._state != "ready" or self.beat is None:
             return self._state
         silent = self._now_s() - self._heard_s > _SILENCE_S
@@ -76,15 +75,15 @@ class WorkerWatch:
 
     @property
     def ready(self) -> bool:
-        """Whether a request may be forwarded now."""
+        """Whether requests may be forwarded to it."""
         return self.state == "ready"
 
     def on_card(self, card: worker_pb2.ModelCard) -> None:
-        """Keep the card; it outlives the process that sent it."""
+        """Store the card; it is kept when the process exits."""
         self.card = card
 
     def on_heartbeat(self, beat: worker_pb2.Heartbeat) -> None:
-        """Note the state; a first one makes the worker ready."""
+        """Store the state; the first heartbeat makes the worker ready."""
         self.beat = beat
         self._heard_s = self._now_s()
         self.counters.update(beat.instance, beat.counters)
@@ -94,11 +93,11 @@ class WorkerWatch:
         self._on_change()
 
     def on_doubt(self) -> None:
-        """Send nothing more until the next heartbeat."""
+        """Forward nothing until the next heartbeat."""
         self._state = "down"
 
     def on_lost(self, error: ServiceError) -> None:
-        """Note that it is gone, or not there yet."""
+        """Mark the worker as lost, or as not loaded yet."""
         if self._state == "ready":
             log.warning("worker lost: %s (%s)", self.address, error.code)
         self._state = "loading" if self.card is None or error.code == "model_loading" else "down"
@@ -107,7 +106,7 @@ class WorkerWatch:
 
 
 class Counters:
-    """Counters of one address, over all processes that answered there."""
+    """Counters of one address, summed over all processes that ran there."""
 
     _NAMES: Final = tuple(field.name for field in worker_pb2.Counters.DESCRIPTOR.fields)
 
@@ -117,7 +116,7 @@ class Counters:
         self._last = dict.fromkeys(self._NAMES, 0)
 
     def update(self, instance: str, counters: worker_pb2.Counters) -> None:
-        """Take in what a process counts since its own start."""
+        """Store the counters of a process, which start at 0 with it."""
         if instance != self._instance:
             self._base, self._instance = self.values(), instance
         self._last = {name: getattr(counters, name) for name in self._NAMES}
@@ -128,25 +127,26 @@ class Counters:
 
 
 async def keep_observing(
-    talk: Callable[[], Awaitable[None]], lose: Callable[[ServiceError], bool]
+    observe: Callable[[], Awaitable[None]], lose: Callable[[ServiceError], bool]
 ) -> NoReturn:
-    """Talk to a worker again and again, until cancelled.
+    """Observe a worker until cancelled; reconnect after every loss.
 
     Args:
-        talk: one conversation; returns or raises when it ends.
-        lose: told why it ended; returns whether the worker had been live, and is tried at once.
+        observe: observes over one connection; returns or raises when that ends.
+        lose: called with the reason; returns whether the worker had been live, in which case the
+            next attempt follows at once.
     """
     pause_s = 0.0
     while True:
         try:
-            await talk()
+            await observe()
         except grpc.aio.AioRpcError as failure:
             error = from_rpc(failure)
         else:
-            error = ServiceError("worker_unavailable", "The model worker went away.")
-        pause_s = 0.0 if lose(error) else _longer(pause_s)
+            error = ServiceError("worker_unavailable", "The model worker has exited.")
+        pause_s = 0.0 if lose(error) else _lengthen(pause_s)
         await asyncio.sleep(pause_s)
 
 
-def _longer(pause_s: float) -> float:
+def _lengthen(pause_s: float) -> float:
     return min(max(pause_s * 2, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)

@@ -1,7 +1,6 @@
-"""The events of a request, folded into the completion they amount to.
+"""Folds the events of a request into a completion.
 
-A request that does not stream is the same events as one that does; this is the only difference.
-Pure.
+Requests with and without streaming produce the same events; without it they are folded. Pure.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from dataclasses import dataclass, field
 from shared.errors import from_message
 from shared.pb import text_pb2 as pb
 
-# What a request yields: first its Accepted, then events as text.proto orders them.
+# A request yields one Accepted, then events in the order that text.proto states.
 Item = pb.Accepted | pb.Event
 
 
@@ -26,11 +25,10 @@ class Block:
 
     @property
     def text(self) -> str:
-        """What the deltas of the block add up to."""
+        """The deltas of the block, joined."""
         return "".join(self.pieces)
 
     def add(self, delta: pb.Delta) -> None:
-        """Take in a delta."""
         self.infos.extend(delta.infos)
         if delta.text:
             self.pieces.append(delta.text)
@@ -62,7 +60,7 @@ class Completion:
 
 
 async def fold(batches: AsyncIterator[Sequence[Item]]) -> Completion:
-    """Return the completion that a request's items amount to.
+    """Return the completion of a request's items.
 
     Raises:
         ServiceError: the request failed.
@@ -77,7 +75,7 @@ def fold_batch(completion: Completion, batch: Iterable[Item]) -> None:
     """Add items to a completion.
 
     Raises:
-        ServiceError: one of the items is a failure.
+        ServiceError: an item is `Failed`.
     """
     for item in batch:
         if isinstance(item, pb.Accepted):

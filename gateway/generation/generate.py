@@ -1,8 +1,8 @@
-"""The one path of every text request: admit, submit, yield what comes, go on after a loss.
+"""The path of every text request: admit, submit, yield events, resume after a loss.
 
-Owns the order of those steps and the limit on the whole request's time; the rules of resuming
-are resume.py's. Every dialect and both modes, streaming or not, consume the same items. Runs in
-the handler's task: when that is cancelled because the client is gone, the worker is told at once.
+Owns the order of those steps and the time limit of the whole request; the rules of resuming are
+resume.py's. All dialects, streaming or not, consume the same items. Runs in the handler's task:
+when that is cancelled because the client disconnected, the worker is told at once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class Run:
-    """A request while it is being served. Whatever it waits on can be failed from outside.
+    """A running request, which `fail` can end in every state.
 
     Args:
         deadline_s: on the event loop's clock.
@@ -44,13 +44,13 @@ class Run:
         self._now_s = asyncio.get_running_loop().time
 
     def fail(self, error: ServiceError) -> None:
-        """End the request with an error, wherever it is."""
+        """Fail the request, queued or running."""
         self.failure = error
         if self._ticket is not None:
             self._ticket.fail(error)
 
     async def serve(self) -> AsyncGenerator[Sequence[Item]]:
-        """Yield the items of the request over as many attempts as it takes."""
+        """Yield the items of the request over all its attempts."""
         self.worker.require_ready()
         admission, history = self.worker.admission, self.history
         while True:
@@ -74,7 +74,7 @@ class Run:
                 admission.release(ticket)
 
     async def _attempt(self, replica: Replica, box: Mailbox) -> AsyncGenerator[Sequence[Item]]:
-        """Yield the items of one submission that the client has not had."""
+        """Yield the items of one attempt that earlier attempts have not yielded."""
         history = self.history
         try:
             accepted = await self._submit(replica, box)
@@ -92,7 +92,7 @@ class Run:
         return await replica.client.submit(self.request, box, left_s)
 
     def _make_box(self, ticket: Ticket) -> Mailbox:
-        """Make the request its own next attempt, and a mailbox for that."""
+        """Turn the request into its next attempt; return the mailbox for it."""
         self.history.prepare(self.request)
         admission = self.worker.admission
         return Mailbox(
@@ -104,10 +104,10 @@ class Run:
         )
 
     def _absorb(self, box: Mailbox, failure: ServiceError) -> None:
-        """Take in a failed attempt.
+        """Record a failed attempt.
 
         Raises:
-            ServiceError: it was the last one.
+            ServiceError: there will be no other attempt.
         """
         if self.failure is not None:
             raise self.failure
@@ -119,8 +119,8 @@ class Generator:
     """Runs requests.
 
     Args:
-        timeout_s: longest time one request may take.
-        metrics: told of every request that ran to its end.
+        timeout_s: time limit of a request.
+        metrics: counts every request that ran to its end.
     """
 
     def __init__(self, timeout_s: float, metrics: Metrics) -> None:
@@ -134,13 +134,13 @@ class Generator:
     async def run(
         self, request: pb.GenerateRequest, worker: TextWorker, *, counted: bool = True
     ) -> AsyncGenerator[Sequence[Item]]:
-        """Yield the items of a request in batches: first its Accepted, last its Finished.
+        """Yield the items of a request in batches: Accepted first, Finished last.
 
         Args:
-            counted: whether it belongs to the totals of the reference's metrics.
+            counted: whether the reference's metrics count the request.
 
         Raises:
-            ServiceError: it was refused, or has failed.
+            ServiceError: the request was refused or failed.
         """
         loop = asyncio.get_running_loop()
         request.key = next(self._keys)
@@ -153,7 +153,7 @@ class Generator:
                 batch: Sequence[Item] = ()
                 async for batch in batches:
                     yield batch
-            # Who reads on after the last batch has had it.
+            # A caller that asks for more after the last batch has consumed it.
             if batch and isinstance(last := batch[-1], pb.Event):
                 self._metrics.note_finished(last.finished, counted=counted)
         finally:
@@ -163,19 +163,18 @@ class Generator:
                 self._idle.set()
 
     def cancel(self, request_id: str) -> bool:
-        """End the running request of an id, as its owner asks; return whether there is one."""
+        """Cancel the running request with this id; return whether there was one."""
         found = [run for run in self._runs if run.request.request_id == request_id]
         for run in found:
             run.fail(ServiceError("cancelled", "The request was cancelled."))
         return bool(found)
 
     def fail_all(self, error: ServiceError) -> None:
-        """End every running request with an error."""
         for run in list(self._runs):
             run.fail(error)
 
     async def drain(self, timeout_s: float) -> None:
-        """Wait until no request runs, but not for ever."""
+        """Wait until no request runs, at most for `timeout_s`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._idle.wait()

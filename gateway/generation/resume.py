@@ -1,12 +1,12 @@
-"""Going on with a request after its worker was lost.
+"""Resuming a request after the loss of its worker.
 
-Owns what earlier attempts gave, whether another one may follow, and the rule for requests that
-kill workers; it submits nothing itself. The worker replays the ids it is given in silence, so
-what is hidden here is only what every attempt says once. Pure.
+Owns the results of earlier attempts, the decision on another attempt, and the rule for requests
+that crash workers; it submits nothing. The worker replays given token ids without events, so only
+the events that every attempt sends once are filtered here. Pure.
 
-The rule: a loss is charged to a request that was in the batch and got no new token in that
-attempt; a new token clears the charge. A request with two charges runs alone from then on, one
-such request at a time, and one that is lost alone is failed: its neighbours go on.
+The rule: a loss is charged to each request that was in the batch without a new token in that
+attempt; a new token clears the charges. A request with two charges is isolated: it runs one at a
+time, and fails when its worker is lost again, so that the other requests can go on.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from shared.pb import text_pb2 as pb
 
 _CHARGES_TO_ISOLATE: Final = 2
 _MOST_RESUMES: Final = 16
-# A poisonous neighbour takes three workers along before it is found out, two of them six.
+# A request that crashes workers is found after three losses; two of them cause six.
 _MOST_LOST_SUBMITS: Final = 6
 
 
 class History:
-    """What a request has been through."""
+    """The past attempts of a request."""
 
     def __init__(self) -> None:
         self.accepted: pb.Accepted | None = None
@@ -41,20 +41,20 @@ class History:
 
     @property
     def resumed(self) -> bool:
-        """Whether an attempt was accepted before the present one."""
+        """Whether an earlier attempt was accepted."""
         return self._resumes > 0
 
     def prepare(self, request: pb.GenerateRequest) -> None:
-        """Make a request the next attempt of itself."""
+        """Turn a request into its next attempt."""
         request.attempt += 1
         request.forced_ids[:] = self._token_ids
         request.isolate = self.isolate
 
     def absorb(self, box: Mailbox, error: ServiceError, now_s: float) -> None:
-        """Take in an attempt that failed.
+        """Record a failed attempt.
 
         Raises:
-            ServiceError: there can be no other: `error` itself, or `engine_failed`.
+            ServiceError: no other attempt may follow: `error` itself, or `engine_failed`.
         """
         if error.code not in LOSS_CODES:
             raise error
@@ -69,28 +69,28 @@ class History:
             raise ServiceError("engine_failed", "The model worker failed too many times.")
 
     def _absorb_submit(self, error: ServiceError) -> None:
-        """Take in a loss before anything ran: the prompt itself may be what kills workers."""
+        """Record a loss before acceptance: the prompt itself may crash workers."""
         if error.code != "watch_missing":
             self._lost_submits += 1
         if self._lost_submits > _MOST_LOST_SUBMITS:
             raise error
 
     def amend(self, batch: Sequence[pb.Event]) -> Sequence[Item]:
-        """Return a batch of events as one uninterrupted attempt would have given it."""
+        """Return a batch of events as a single attempt would have sent it."""
         if self.resumed:
             if batch[-1].HasField("finished"):
                 self._amend_finished(batch[-1].finished)
             for event in batch:
                 if event.delta.HasField("timings"):
                     self._add_up(event.delta.timings)
-            return [event for event in batch if self._is_news(event)]
+            return [event for event in batch if self._is_new(event)]
         if self._started is None:
             for event in batch:
-                self._is_news(event)
+                self._is_new(event)
         return batch
 
-    def _is_news(self, event: pb.Event) -> bool:
-        """Note the first Started; a later one, and the progress of a replay, are no news."""
+    def _is_new(self, event: pb.Event) -> bool:
+        """Store the first Started; a later one and the progress of a replay are dropped."""
         if event.HasField("started"):
             if self._started is not None:
                 return False
@@ -98,7 +98,7 @@ class History:
         return not (self.resumed and event.HasField("prompt_progress"))
 
     def _amend_finished(self, finished: pb.Finished) -> None:
-        """Prompt and cache counts are those of the first attempt, durations add up."""
+        """Set prompt and cache counts to those of the first attempt, and sum durations."""
         if self.accepted is not None:
             finished.usage.prompt_tokens = self.accepted.prompt_tokens
         if self._started is not None:
@@ -123,7 +123,7 @@ class History:
         self.isolate = self._charges >= _CHARGES_TO_ISOLATE
 
     def _add_timings(self, box: Mailbox, now_s: float) -> None:
-        """Reckon from outside what the lost worker can't tell any more."""
+        """Add durations measured here, since the lost worker can't report its own."""
         started_s = box.started_s or now_s
         first_s = box.first_token_s or now_s
         last_s = box.last_token_s or first_s

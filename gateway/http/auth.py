@@ -1,7 +1,7 @@
-"""API keys: where they come from, and whether a request carries one.
+"""API keys: reading them, and checking requests.
 
-Owns the set of keys, as digests, and the rules of the two headers. Keys are never logged and
-never compared with `==`. Pure after start.
+Owns the keys, as digests, and the two headers that carry one. Keys are never logged and never
+compared with `==`. Pure after start.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _BEARER: Final = "Bearer "
 
 
 class Keys:
-    """The keys that open this server; with none, everything is open.
+    """The accepted keys; without any, requests need none.
 
     Args:
         keys: from flags, environment and fleet file.
         files: files with one key per line.
 
     Raises:
-        ConfigError: a file can't be read, or holds no key.
+        ConfigError: a file can't be read or has no key.
     """
 
     def __init__(self, keys: Iterable[str], files: Iterable[str | Path]) -> None:
@@ -40,7 +40,7 @@ class Keys:
         self._digests = [_digest(key) for key in found]
 
     def check(self, path: str, headers: Mapping[str, str]) -> None:
-        """Let a request pass or refuse it.
+        """Check the key of a request.
 
         Raises:
             ServiceError: `missing_api_key` or `invalid_api_key`.
@@ -50,9 +50,9 @@ class Keys:
         token = headers.get("Authorization") or headers.get("X-Api-Key") or ""
         token = token.removeprefix(_BEARER)
         if not token:
-            raise ServiceError("missing_api_key", "This server needs an API key.")
+            raise ServiceError("missing_api_key", "This server requires an API key.")
         presented = _digest(token)
-        # Every key is compared, so that time tells nothing about which one was close.
+        # All keys are compared, so that timing reveals nothing.
         matches = [hmac.compare_digest(presented, digest) for digest in self._digests]
         if not any(matches):
             raise ServiceError("invalid_api_key", "The API key is not valid.")
@@ -68,9 +68,9 @@ def _read_keys(path: Path) -> list[str]:
         raise ConfigError(f"--api-key-file: {path}: is not UTF-8") from None
     keys = [line for line in lines if line and not line.startswith("#")]
     if not keys:
-        raise ConfigError(f"--api-key-file: {path} holds no key")
+        raise ConfigError(f"--api-key-file: {path}: contains no key")
     if any(key.endswith("\r") for key in keys):
-        log.warning("%s has Windows line ends; they count as part of the keys", path)
+        log.warning("%s has Windows line ends, which become part of the keys", path)
     return keys
 
 

@@ -21,11 +21,11 @@ BODY_TIMEOUT_S: Final = web.AppKey("body_timeout_s", float)
 
 
 async def read_body(request: web.Request, limit_bytes: int) -> bytes:
-    """Return the body; a declared or counted size over the limit is refused while reading.
+    """Return the body; refuse it as soon as its declared or counted size exceeds the limit.
 
     Raises:
-        ServiceError: `payload_too_large`, or `invalid_request` when its coding is broken or it
-            stops coming.
+        ServiceError: `payload_too_large`, or `invalid_request` when the transfer coding is invalid
+            or no data arrives for too long.
     """
     if (request.content_length or 0) > limit_bytes:
         raise too_large()
@@ -36,7 +36,7 @@ async def read_body(request: web.Request, limit_bytes: int) -> bytes:
             if len(body) > limit_bytes:
                 raise too_large()
     except (web.RequestPayloadError, http_exceptions.HttpProcessingError) as failure:
-        raise ServiceError("invalid_request", "The body's transfer coding is broken.") from failure
+        raise ServiceError("invalid_request", "The body's transfer coding is invalid.") from failure
     return bytes(body)
 
 
@@ -44,7 +44,7 @@ async def await_piece(request: web.Request, piece: Awaitable[T]) -> T:
     """Return the next piece of a body.
 
     Raises:
-        ServiceError: `invalid_request`, when nothing comes.
+        ServiceError: `invalid_request`, no data arrived in time.
     """
     timeout_s = request.app[BODY_TIMEOUT_S]
     try:
@@ -56,5 +56,4 @@ async def await_piece(request: web.Request, piece: Awaitable[T]) -> T:
 
 
 def too_large() -> ServiceError:
-    """Return the refusal of a body over the limit."""
     return ServiceError("payload_too_large", "Request body too large.")

@@ -1,8 +1,7 @@
-"""A file that is sent while it is made, on one HTTP response.
+"""A response body that is sent while it is produced.
 
-Owns the moment at which the status line goes out, with the first bytes, and how such an answer
-fails: its connection breaks, so that nobody takes what there is for the whole. Runs in the
-handler's task.
+The status line is sent with the first bytes. A failure after that aborts the connection, so that
+the client does not take a partial file for a complete one. Runs in the handler's task.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from shared.errors import ServiceError
 
 
 class ByteStream:
-    """One file on its way.
+    """One file that is being sent.
 
     Args:
-        headers: what it is.
+        headers: of the response.
     """
 
     def __init__(self, request: web.Request, headers: Mapping[str, str]) -> None:
@@ -30,27 +29,27 @@ class ByteStream:
 
     @property
     def opened(self) -> bool:
-        """Whether the status line has gone out."""
+        """Whether the status line was sent."""
         return self._response.prepared
 
     async def send(self, data: bytes) -> None:
-        """Write, and wait while the client is behind.
+        """Write, and wait while the client's buffer is full.
 
         Raises:
-            ConnectionError: it is gone, or too far behind.
+            ConnectionError: the client disconnected or stalled.
         """
         if not self.opened:
             await self._response.prepare(self._request)
         await deliver(self._request, self._response.write(data))
 
-    async def fail(self, error: ServiceError) -> web.StreamResponse:  # noqa: ARG002 - no place for it
-        """Break the connection."""
+    async def fail(self, error: ServiceError) -> web.StreamResponse:  # noqa: ARG002 - can't be sent
+        """Abort the connection."""
         if self._request.transport is not None:
             self._request.transport.abort()
         return self._response
 
     async def finish(self) -> web.StreamResponse:
-        """Write the end and return the response."""
+        """End the response and return it."""
         if not self.opened:
             await self._response.prepare(self._request)
         await deliver(self._request, self._response.write_eof())

@@ -1,8 +1,8 @@
-"""Which web pages may read the answers, and what a browser is told before it asks.
+"""Cross-origin access of web pages (CORS).
 
-Owns every `Access-Control-*` header. A preflight is answered here on any path, before keys are
-looked at, since browsers send none with it. Rules and defaults are those of llama-server: an open
-server echoes the origin, `--allowed-origins` names those that may. Pure but for two aiohttp hooks.
+Owns every `Access-Control-*` header. Preflights are answered here on any path, before keys are
+checked, since browsers send no key with them. Rules and defaults are llama-server's: by default
+the origin is echoed; `--allowed-origins` restricts origins. Pure except for two aiohttp hooks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ORIGIN: Final = "Access-Control-Allow-Origin"
 
 
 class Cors:
-    """The rules of one server."""
+    """The CORS rules of one server."""
 
     def __init__(self, settings: GatewaySettings) -> None:
         self._allowed = settings.allowed_origins
@@ -30,21 +30,21 @@ class Cors:
         self._credentials = settings.cors_credentials
 
     def allow(self, origin: str) -> dict[str, str]:
-        """Return the headers that let a page of this origin read an answer, or keep it from it."""
+        """Return the headers that allow or deny a page of this origin to read a response."""
         if self._allowed:
             found = {_ORIGIN: origin} if origin in self._allowed else {}
         elif self._origins == "localhost":
             found = {_ORIGIN: origin} if _is_local(origin) else {}
         elif self._origins == "*" and self._credentials:
-            # Browsers take no `*` together with credentials.
+            # Browsers reject `*` together with credentials.
             found = {_ORIGIN: origin}
         else:
             return {_ORIGIN: self._origins}
-        # Whoever keeps a copy of the answer must not show it to a page of another origin.
+        # Caches must keep one copy per origin.
         return found | {"Vary": "Origin"}
 
     def preflight(self, request: web.Request) -> web.Response:
-        """Return the answer to a browser's question whether it may ask."""
+        """Return the response to a preflight request."""
         headers = {
             "Access-Control-Allow-Credentials": str(self._credentials).lower(),
             "Access-Control-Allow-Methods": self._methods,
@@ -53,15 +53,15 @@ class Cors:
         return web.Response(content_type="text/html", headers=headers)
 
     def _allowed_headers(self, request: web.Request) -> str:
-        asked = request.headers.get("Access-Control-Request-Headers", "").lower()
-        # Of all headers, browsers leave this one out of what `*` allows.
-        if self._headers == "*" and "authorization" in asked:
+        requested = request.headers.get("Access-Control-Request-Headers", "").lower()
+        # For browsers, `*` does not include this header.
+        if self._headers == "*" and "authorization" in requested:
             return "*, Authorization"
         return self._headers
 
 
 def set_up(app: web.Application, cors: Cors) -> None:
-    """Answer preflights of an application, and put the origin on all its answers."""
+    """Add the preflight middleware and the response headers to an application."""
 
     @web.middleware
     async def answer_preflight(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -70,7 +70,7 @@ def set_up(app: web.Application, cors: Cors) -> None:
     async def allow(request: web.Request, response: web.StreamResponse) -> None:
         response.headers.update(cors.allow(request.headers.get("Origin", "")))
 
-    # Before the rim: neither a key nor a route is needed.
+    # Before the error boundary: preflights need neither a key nor a route.
     app.middlewares.insert(0, answer_preflight)
     app.on_response_prepare.append(allow)
 

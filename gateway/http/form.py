@@ -1,7 +1,7 @@
-"""A form with files, bounded while it is read.
+"""Forms with files (multipart/form-data), limited while they are read.
 
-Owns every way in which bytes fail to be multipart/form-data; each one is `invalid_request`. What
-the fields mean is the routes' business. Runs in the handler's task.
+Every malformed form is `invalid_request`. The meaning of fields is the dialects'. Runs in the
+handler's task.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from gateway.http.body import await_piece, too_large
 from shared.errors import ServiceError
 
 _MOST_PARTS: Final = 32
-# What may be read line by line: boundaries and headers, and what stands before the first boundary.
-# A line costs as much as some bytes, on the event loop.
+# Limit on what is read line by line: boundaries, headers, and text before the first boundary.
+# Each line costs event loop time like this many bytes.
 _LINES_BYTES: Final = 1024 * 1024
 _LINE_COST_BYTES: Final = 128
 
 
 class _Lines:
-    """A body's stream, of which only so much can be read line by line."""
+    """A body's stream with a limit on what is read line by line."""
 
     def __init__(self, content: StreamReader) -> None:
         self._content = content
@@ -39,13 +39,13 @@ class _Lines:
 
 
 async def read_form(request: web.Request, limit_bytes: int) -> dict[str, list[bytes]]:
-    """Return the parts of a form by name, in the order they came in.
+    """Return the parts of a form by name, in order.
 
     Args:
         limit_bytes: of all parts together.
 
     Raises:
-        ServiceError: `payload_too_large`, or `invalid_request` when it is no form.
+        ServiceError: `payload_too_large`, or `invalid_request` when the form is malformed.
     """
     if request.content_type != "multipart/form-data":
         raise ServiceError("invalid_request", "The body must be multipart/form-data.")
@@ -54,7 +54,7 @@ async def read_form(request: web.Request, limit_bytes: int) -> dict[str, list[by
     try:
         reader = MultipartReader(request.headers, cast("StreamReader", _Lines(request.content)))
         return await _read_parts(request, reader, limit_bytes)
-    # What aiohttp raises for boundaries, headers and codings that are broken.
+    # aiohttp raises these for invalid boundaries, headers and codings.
     except (
         ValueError,
         RuntimeError,

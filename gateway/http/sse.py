@@ -1,8 +1,8 @@
 """A server-sent event stream on one HTTP response.
 
-Owns the headers, the signs of life that keep a silent connection open, and the moment at which the
-status line goes out: with the first bytes, or after some patience without any. What is in the
-stream is the dialects' business. Runs in the handler's task plus one timer task per stream.
+Owns the headers, the keep-alives of a silent stream, and the time of the status line: it is sent
+with the first bytes, or after `start_timeout_s` without any. Dialects render the events. Runs in
+the handler's task plus one timer task per stream.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from shared.errors import ServiceError
 HEADERS: Final = {
     "Content-Type": "text/event-stream",
     "Cache-Control": "no-cache",
-    # nginx would collect the stream before passing it on.
+    # Turns off nginx's buffering of the response.
     "X-Accel-Buffering": "no",
 }
 _COMMENT: Final = b": ping\n\n"
@@ -30,11 +30,11 @@ class EventStream:
     """Use as an async context manager.
 
     Args:
-        render_failure: how this stream tells that it has failed, to its very end.
-        ping_s: seconds of silence after which a sign of life is sent; None for never.
-        start_timeout_s: seconds after which a stream without any bytes is opened by one; what
-            fails later is told in the stream.
-        render_ping: what this stream's sign of life is; nothing for a comment.
+        render_failure: returns the last bytes of a stream that failed.
+        ping_s: seconds of silence after which a keep-alive is sent; None for never.
+        start_timeout_s: seconds without data after which a keep-alive opens the stream; later
+            failures are reported in the stream.
+        render_ping: returns a keep-alive; empty bytes stand for an SSE comment.
     """
 
     def __init__(
@@ -67,14 +67,14 @@ class EventStream:
 
     @property
     def opened(self) -> bool:
-        """Whether the status line has gone out, so that errors belong in the stream."""
+        """Whether the status line was sent; from then on errors are reported in the stream."""
         return self._response is not None
 
     async def send(self, data: bytes) -> None:
-        """Write, and wait while the client is behind.
+        """Write, and wait while the client's buffer is full.
 
         Raises:
-            ConnectionError: it is gone, or too far behind.
+            ConnectionError: the client disconnected or stalled.
         """
         response = self._response or await self._open()
         self._written_s = self._now_s()
@@ -84,12 +84,12 @@ class EventStream:
             await deliver(self._request, response.write(data))
 
     async def fail(self, error: ServiceError) -> web.StreamResponse:
-        """Tell that the stream has failed, and end it."""
+        """Report a failure in the stream and end it."""
         await self.send(self._render_failure(error))
         return await self.finish()
 
     async def finish(self) -> web.StreamResponse:
-        """Write the end and return the response."""
+        """End the response and return it."""
         response = self._response or await self._open()
         await deliver(self._request, response.write_eof())
         return response
@@ -103,14 +103,14 @@ class EventStream:
             return self._response
 
     async def _send_pings(self) -> None:
-        # A client that is gone ends the handler, not this task.
+        # A disconnected client ends the handler, not this task.
         with contextlib.suppress(ConnectionError):
             while (silence_s := self._allowed_silence_s()) is not None:
                 left_s = self._written_s + silence_s - self._now_s()
                 if left_s <= 0:
                     await self.send(self._render_ping() or _COMMENT)
                 else:
-                    # What is allowed changes when the stream opens: look again by then.
+                    # The limit changes when the stream opens, so check at least every ping_s.
                     await asyncio.sleep(min(left_s, self._ping_s or left_s))
 
     def _allowed_silence_s(self) -> float | None:
@@ -118,25 +118,25 @@ class EventStream:
 
 
 class Stream(Protocol):
-    """An answer that is written piece by piece."""
+    """A response that is written in pieces."""
 
     @property
     def opened(self) -> bool:
-        """Whether the status line has gone out."""
+        """Whether the status line was sent."""
 
     async def fail(self, error: ServiceError) -> web.StreamResponse:
-        """End it in the way by which its client sees that it has failed."""
+        """End it so that the client sees the failure."""
 
 
 _KEY: Final = web.RequestKey("stream", Stream)
 
 
 def register_stream(request: web.Request, stream: Stream) -> None:
-    """Say how a request is being answered, so that the rim can end it."""
+    """Register the stream of a request, so that the error boundary can end it."""
     request[_KEY] = stream
 
 
 def open_stream(request: web.Request) -> Stream | None:
-    """Return the stream that a request is being answered with, once its status line is out."""
+    """Return the stream of a request if its status line was sent."""
     stream = request.get(_KEY)
     return stream if stream is not None and stream.opened else None

@@ -1,4 +1,4 @@
-"""What only the Responses API needs: the turn that is kept, and the compaction of its history.
+"""State and steps of the Responses API alone: turns that are stored, compaction of histories.
 
 Imports dialects, generation and state. May be imported by routes and the application.
 """

@@ -1,7 +1,7 @@
-"""Compacting a history: counting it, having it summarised, and proving that it became shorter.
+"""Compacting a history: count its tokens, summarise it, check that it became shorter.
 
-Owns the order of those steps and every way in which they fail; where a history is cut and what a
-compaction item is, is the dialect's. A failure changes nothing. Runs in the handler's task.
+Owns the order of those steps and their failures; the dialect knows where a history may be cut and
+the form of a compaction item. A failure leaves the history unchanged. Runs in the handler's task.
 """
 
 from __future__ import annotations
@@ -27,40 +27,39 @@ from shared.pb import common_pb2 as common
 from shared.pb import text_pb2 as pb
 from shared.pb import worker_pb2
 
-# The reference's limits of what a compaction keeps and writes when nobody says how much.
+# The reference's defaults for what a compaction keeps and writes.
 _KEEP_SHARE: Final = 16
 _MOST_KEPT_TOKENS: Final = 8192
 _SUMMARY_TOKENS: Final = 1024
-# A summary that is not much shorter than what it stands for is of no use.
+# A summary must be much shorter than what it replaces.
 _SUMMARY_SHARE: Final = 4
 _SHORTEST_SUMMARY_TOKENS: Final = 16
 
 
 def default_keep_tokens(card: worker_pb2.ModelCard, threshold: int | None = None) -> int:
-    """Return the tokens of the newest turns that stay as they are.
+    """Return how many tokens of the newest turns are kept.
 
     Args:
-        threshold: that the whole prompt has reached; what stays must leave it well below.
+        threshold: token count at which compaction starts; at most half of it is kept.
     """
     most = _MOST_KEPT_TOKENS if threshold is None else min(_MOST_KEPT_TOKENS, threshold // 2)
     return max(1, min(card.context_tokens // _KEEP_SHARE, most))
 
 
 def default_summary_tokens(before_tokens: int) -> int:
-    """Return the limit of a summary."""
     return min(_SUMMARY_TOKENS, max(_SHORTEST_SUMMARY_TOKENS, before_tokens // _SUMMARY_SHARE))
 
 
 @dataclass(frozen=True)
 class CompactionJob:
-    """What to compact, for whom.
+    """One compaction.
 
     Attributes:
         items: the whole history.
-        rebuild: makes the request whose prompt is to become shorter out of items.
-        keep_tokens: how much of the newest turns stays as it is.
-        max_tokens: of the summary; None for what suits the history.
-        counted: whether the summary is what a client asked for, as metrics count requests.
+        rebuild: builds the request whose prompt is to be shortened from items.
+        keep_tokens: how many tokens of the newest turns are kept.
+        max_tokens: of the summary; None for the default.
+        counted: whether metrics count the summary as a request of a client.
     """
 
     fields: TurnFields
@@ -78,10 +77,10 @@ class Compacted:
     """A compacted history.
 
     Attributes:
-        item: stands for everything that is not pinned.
-        pinned, kept: as they were; the kept ones are inside `item` too.
-        tokens: of the prompt afterwards.
-        usage: of the summary.
+        item: replaces everything that is not pinned.
+        pinned, kept: unchanged items; `item` contains the kept ones too.
+        tokens: of the new prompt.
+        usage: of the generation of the summary.
     """
 
     item: Item
@@ -92,7 +91,7 @@ class Compacted:
 
     @property
     def items(self) -> list[msgspec.Raw]:
-        """The history that takes the place of the old one."""
+        """The new history."""
         return [*self.pinned, msgspec.Raw(orjson.dumps(self.item))]
 
 
@@ -107,24 +106,24 @@ class Compactor:
         self._context_tokens = card.context_tokens
 
     async def count(self, request: pb.GenerateRequest) -> int:
-        """Return the tokens of a request's prompt."""
+        """Return the token count of a request's prompt."""
         return (await self._worker.client().render(request)).prompt_tokens
 
     async def is_due(self, request: pb.GenerateRequest, threshold: int | None) -> int | None:
-        """Return the tokens of a prompt that is to be compacted first; None for others."""
+        """Return the token count of a prompt that must be compacted; None if it need not be."""
         tokens = await self.count(request)
         is_full = tokens >= self._context_tokens
         return tokens if is_full or (threshold is not None and tokens >= threshold) else None
 
     async def compact(self, job: CompactionJob, before_tokens: int) -> Compacted:
-        """Return the history of a job, compacted.
+        """Return the compacted history of a job.
 
         Args:
-            before_tokens: of the prompt as it is.
+            before_tokens: of the present prompt.
 
         Raises:
-            ServiceError: `context_length_exceeded` when it can't become shorter, or what the
-                generation of the summary raises.
+            ServiceError: `context_length_exceeded` when it can't become shorter, or a failure of
+                the generation of the summary.
         """
         items, _ = expand(job.items, lambda _: "input")
         pinned, rest = compaction.split_pinned(items)
@@ -145,7 +144,7 @@ class Compactor:
         return Compacted(item, pinned, division.kept, tokens, usage)
 
     async def _refuse_overlong(self, job: CompactionJob, items: Sequence[msgspec.Raw]) -> None:
-        """Refuse a history that no context holds, whose summary could not be read out of it."""
+        """Refuse a history larger than the context, which can't be summarised either."""
         request = compaction.ask_summary(job.fields, items, job.stamp, 1)
         del request.chat.messages[-1]
         tokens = await self.count(request)
@@ -155,7 +154,7 @@ class Compactor:
             )
 
     async def _find_cut(self, items: Sequence[msgspec.Raw], keep_tokens: int) -> int:
-        """Return the first cut behind which no more than `keep_tokens` stay, else the last."""
+        """Return the first cut after which at most `keep_tokens` remain, else the last cut."""
         cuts = compaction.list_cuts(items)
         if not cuts:
             return 0

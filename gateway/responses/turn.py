@@ -1,8 +1,8 @@
-"""One response from its parsed body to what is kept of it.
+"""One response from its parsed body to its stored record.
 
-Owns the order of its steps: compact the history where that is due, generate, keep the response
-and its turn of the conversation before the client learns that it is complete. Both modes,
-streaming or not, take the same steps. Runs in the handler's task; `cancel` comes from another.
+Owns the order of its steps: compact the history if needed, generate, and store the response and its
+turn of the conversation before the client receives the end. Both modes, streaming or not, take the
+same steps. Runs in the handler's task; `cancel` is called from another.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class TurnContext:
 
 
 class ResponseTurn:
-    """A response under way.
+    """A response that is being generated.
 
     Args:
         parsed: its request, with the priority set.
-        stamp: that it was parsed with.
+        stamp: with which it was parsed.
     """
 
     def __init__(self, context: TurnContext, parsed: ParsedResponse, stamp: Stamp) -> None:
@@ -63,7 +63,7 @@ class ResponseTurn:
         self.stream = ResponseStream(parsed, context.card.name)
 
     async def prepare(self) -> None:
-        """Find out whether the history is to be compacted first.
+        """Determine whether the history must be compacted first.
 
         Raises:
             ServiceError: the prompt can't be rendered.
@@ -74,10 +74,10 @@ class ResponseTurn:
             self._before_tokens = await compactor.is_due(request, edits[0].compact_threshold)
 
     async def answer(self) -> dict[str, Any]:
-        """Return the response object, as a whole.
+        """Return the response object.
 
         Raises:
-            ServiceError: it was refused, or has failed.
+            ServiceError: the request was refused or failed.
         """
         if self._before_tokens is not None:
             await self._compact(self._before_tokens)
@@ -86,14 +86,14 @@ class ResponseTurn:
             completion = await fold(items)
         output = answer.output(self._parsed, completion, self._prefix)
         response = answer.finish(self._parsed, self._context.card.name, output, completion.finished)
-        await self._keep(response)
+        await self._store(response)
         return response
 
     async def events(self) -> AsyncGenerator[bytes]:
         """Yield the bytes of the stream.
 
         Raises:
-            ServiceError: it was refused, or has failed.
+            ServiceError: the request was refused or failed.
         """
         if self._before_tokens is not None:
             before = {"input_tokens_before": self._before_tokens}
@@ -101,23 +101,23 @@ class ResponseTurn:
             yield opened + self.stream.custom_event("mlx.compaction.started", **before)
             compacted = await self._compact(self._before_tokens)
             counts = before | {"input_tokens_after": compacted.tokens}
-            told = self.stream.custom_event("mlx.compaction.completed", **counts)
-            yield told + self.stream.add_item(compacted.item)
+            event = self.stream.custom_event("mlx.compaction.completed", **counts)
+            yield event + self.stream.add_item(compacted.item)
         self._refuse_cancelled()
         items = self._context.generator.run(self._parsed.request, self._context.worker)
         async with contextlib.aclosing(items):
             async for batch in items:
                 data = b"".join(map(self.stream.feed, batch))
                 if self.stream.response is not None:
-                    await self._keep(self.stream.response)
+                    await self._store(self.stream.response)
                 yield data
 
     async def cancel(self) -> dict[str, Any]:
-        """End the response wherever it is; return it as it is then."""
+        """Cancel the response; return its object."""
         self._is_cancelled = True
         response = self.stream.cancel()
         self._context.generator.cancel(self._stamp.request_id)
-        await self._keep(response)
+        await self._store(response)
         return response
 
     def _refuse_cancelled(self) -> None:
@@ -152,8 +152,8 @@ class ResponseTurn:
     def _compactor(self) -> Compactor:
         return Compactor(self._context.generator, self._context.worker, self._context.card)
 
-    async def _keep(self, response: dict[str, Any]) -> None:
-        """Keep a response and its turn of the conversation, unless the client forbids it."""
+    async def _store(self, response: dict[str, Any]) -> None:
+        """Store a response and its turn of the conversation, unless `store` is false."""
         fields = self._parsed.fields
         if fields.store is False:
             return

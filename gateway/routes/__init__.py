@@ -1,1 +1,4 @@
-"""HTTP handlers: straight lines from a request to an answer."""
+"""HTTP handlers and the routes they serve.
+
+May import every other room of the gateway. Imported by the application alone.
+"""

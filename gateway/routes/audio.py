@@ -1,8 +1,8 @@
 """POST /v1/audio/transcriptions and /translations.
 
-Owns the line from form to answer: read, parse, find the worker, call, render. A malformed form is
-sent before anybody asks whether there is a model; a wrong field before it for translations, and
-after it for transcriptions, as the reference has it. Runs in the handler's task.
+Owns the steps from form to response: read, parse, find the worker, call, render. A malformed form
+is reported before a missing model; an invalid field before it for translations and after it for
+transcriptions, as in the reference. Runs in the handler's task.
 """
 
 from __future__ import annotations
@@ -39,14 +39,12 @@ def routes() -> list[Route]:
 
 
 async def transcribe(request: web.Request) -> web.StreamResponse:
-    """Write down a recording."""
     form = await read_form(request, _LIMIT_BYTES)
     worker = _find(request, transcription.read_model(form))
     return await _transcribe(request, worker, transcription.parse(form, translate=False))
 
 
 async def translate(request: web.Request) -> web.StreamResponse:
-    """Write down in English what a recording says in any language."""
     parsed = transcription.parse(await read_form(request, _LIMIT_BYTES), translate=True)
     return await _transcribe(request, _find(request, parsed.model), parsed)
 
@@ -95,7 +93,7 @@ async def _send_stream(
 async def _render(
     context: Context, worker: UnaryWorker, parsed: transcription.ParsedTranscription
 ) -> AsyncGenerator[bytes]:
-    """Yield the events of a stream: some text for every window, and all of it at the end."""
+    """Yield the events of a stream: the new text of every window, the whole text at the end."""
     pieces = worker.stream(
         lambda channel: AudioStub(channel).StreamTranscript,
         parsed.request,
@@ -105,7 +103,7 @@ async def _render(
     async with aclosing(pieces):
         async for piece in pieces:
             received += "".join(segment.text for segment in piece.segments)
-            # What is put together from the pieces begins and ends as the whole does.
+            # Like the whole text, the sum of the deltas has no surrounding white space.
             text = received.strip()
             if len(text) > len(sent):
                 yield transcription.render_delta(text[len(sent) :])
@@ -115,5 +113,5 @@ async def _render(
 
 
 def _transcribes(worker: Worker) -> bool:
-    """Return whether a worker transcribes, or may turn out to when it has loaded."""
+    """Return whether a worker transcribes, or is not loaded yet and may."""
     return worker.card is None or worker.card.audio.transcribes

@@ -1,8 +1,7 @@
-"""The prompt cache from outside: GET /v1/cache/stats and POST /v1/cache/reset.
+"""The prompt cache: GET /v1/cache/stats and POST /v1/cache/reset.
 
-Owns the shape of both answers, which is the same whether the cache is on or off, so that a
-monitor need not know. `?model=` names a worker; its replicas are added up. Runs on the gateway's
-event loop.
+Owns the form of both responses, which is the same with the cache on or off. `?model=` names a
+worker; the numbers of its replicas are summed. Runs on the gateway's event loop.
 """
 
 from __future__ import annotations
@@ -29,14 +28,13 @@ def routes() -> list[Route]:
 
 
 async def get_stats(request: web.Request) -> web.Response:
-    """Answer sizes and counters."""
     worker = _worker(request)
     stats = [client.cache_stats() for client in worker.clients()]
     return answer_json(describe(await asyncio.gather(*stats)))
 
 
 async def reset(request: web.Request) -> web.Response:
-    """Empty the cache; doing it twice is harmless."""
+    """Empty the cache. Idempotent."""
     worker = _worker(request)
     freed = await asyncio.gather(*(client.cache_reset() for client in worker.clients()))
     report = {
@@ -48,9 +46,9 @@ async def reset(request: web.Request) -> web.Response:
 
 
 def describe(replies: Sequence[pb.CacheStatsReply]) -> dict[str, Any]:
-    """Return the report on a worker from what its replicas say.
+    """Return the report on a worker, summed over its replicas.
 
-    The block fields belong to block-wise caches; this one keeps whole prefixes and says so with
+    The block fields belong to block-wise caches; this cache keeps whole prefixes and reports
     `apc_enabled: false` and zeros.
     """
 

@@ -1,8 +1,7 @@
-"""POST of embeddings and rerank requests, in all their forms.
+"""Embeddings and rerank requests in all their forms.
 
-Owns the line from body to answer: read, parse, find the worker, check against its model, call,
-render. Large bodies are read and written on a thread, so that the event loop serves streams
-meanwhile. Runs in the handler's task.
+Owns the steps from body to response: read, parse, find the worker, check against its model, call,
+render. Large bodies are parsed and rendered on a thread. Runs in the handler's task.
 """
 
 from __future__ import annotations
@@ -41,19 +40,18 @@ def routes() -> list[Route]:
 
 
 async def embed(request: web.Request) -> web.Response:
-    """Answer with a vector per input, as OpenAI does."""
+    """Respond in OpenAI's form."""
     fields, card, reply = await _embed(request, is_native=False)
     return await _respond(reply, embeddings.render(fields, card.name, reply))
 
 
 async def embed_native(request: web.Request) -> web.Response:
-    """Answer with a vector per input, as llama-server does."""
+    """Respond in llama-server's form."""
     _, _, reply = await _embed(request, is_native=True)
     return await _respond(reply, embeddings.render_native(reply))
 
 
 async def rank(request: web.Request) -> web.Response:
-    """Answer with the documents that suit a query best."""
     context = request.app[CONTEXT]
     data = await _read(request, context)
     body = await offload(len(data), rerank.parse, data)
@@ -69,7 +67,7 @@ async def rank(request: web.Request) -> web.Response:
 async def _embed(
     request: web.Request, *, is_native: bool
 ) -> tuple[embeddings.EmbeddingsBody, worker_pb2.ModelCard, pb.EmbedReply]:
-    """Return what a body asks for, of which model, and that model's answer."""
+    """Return the fields of a body, the model's card, and its reply."""
     context = request.app[CONTEXT]
     data = await _read(request, context)
     fields = await offload(len(data), embeddings.parse, data, is_native=is_native)
@@ -82,7 +80,7 @@ async def _embed(
 
 
 async def _read(request: web.Request, context: Context) -> bytes:
-    """Return a body that the worker can be told of in one message."""
+    """Return the body, which must fit into one gRPC message."""
     return await read_body(request, min(context.settings.max_body_bytes, MAX_MESSAGE_BYTES))
 
 
@@ -111,7 +109,7 @@ def _find(
 
 
 async def _call(context: Context, worker: UnaryWorker, method: Method[Q, A], message: Q) -> A:
-    """Return a worker's answer, its failures in the words of the reference."""
+    """Return a worker's reply; failures get the messages of the reference."""
     name = KINDS[worker.entry.kind].title
     try:
         return await worker.call(method, message, context.settings.timeout_s)

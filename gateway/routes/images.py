@@ -1,7 +1,6 @@
 """POST /v1/images/generations and /edits on a server without an image worker.
 
-Owns what of a body is looked at before such a server says that it can't: a malformed one is told
-so first. Runs in the handler's task.
+Owns the checks before the refusal: a malformed body is reported first. Runs in the handler's task.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from shared.errors import ServiceError
 
 
 class ImageBody(msgspec.Struct):
-    """What is to be drawn, and in which form it is wanted."""
+    """The fields that are checked."""
 
     prompt: str
     model: str | None = None
     response_format: Literal["b64_json"] | None = None
     output_format: Literal["png"] | None = None
-    # Looked at only to be refused: this server writes no file for a client.
+    # Read only to be refused: this server writes no files for clients.
     url: Any = None
     path: Any = None
     output_path: Any = None
@@ -47,11 +46,10 @@ def routes() -> list[Route]:
 
 
 async def refuse_image(request: web.Request) -> NoReturn:
-    """Refuse to draw."""
     fields = decode(_IMAGE, await read_body(request, request.app[CONTEXT].settings.max_body_bytes))
     for name in _OUTPUT_FIELDS:
         if getattr(fields, name) is not None:
-            raise invalid(name, "is not supported: images are part of the answer")
+            raise invalid(name, "is not supported: images are part of the response")
     raise ServiceError(
         "not_implemented",
         "This server does not generate images: that takes `--image-model`, which this release "

@@ -1,9 +1,9 @@
-"""GET /metrics: what the server has done and is doing, in Prometheus' text format.
+"""GET /metrics in Prometheus' text format.
 
-Owns the names and the text. The reference's families are written here, with whole numbers as
-such: prometheus-client would add `_total` to those counters whose name lacks it. It writes the
-families with labels. Numbers of workers are summed over text workers; one that restarts counts on
-where the one before it ended. Runs on the gateway's event loop and asks nobody.
+Owns names and help texts. The reference's families are written here, since prometheus-client would
+add `_total` to counters whose name lacks it and print integers as floats; it writes the families
+with labels. Numbers of workers are summed over text workers, across restarts. Runs on the gateway's
+event loop and makes no RPC.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 @dataclass
 class Load:
-    """Sums over text workers: what they are doing, and what they have counted."""
+    """Sums over text workers: current load and counters."""
 
     slots: int = 0
     active: int = 0
@@ -43,7 +43,6 @@ def routes() -> list[Route]:
 
 
 async def get_metrics(request: web.Request) -> web.Response:
-    """Answer every family."""
     context = request.app[CONTEXT]
     metrics, load = context.metrics, sum_load(context.registry.workers)
     families = [*_list_llama(metrics, load), *_list_mlxcel(metrics, load), *_list_more(load)]
@@ -56,7 +55,7 @@ async def get_metrics(request: web.Request) -> web.Response:
 
 
 def sum_load(workers: Iterable[Worker]) -> Load:
-    """Return the sums over the text workers among these."""
+    """Return the sums over the text workers among `workers`."""
     load = Load()
     for worker in workers:
         if not isinstance(worker, TextWorker):
@@ -74,10 +73,10 @@ def sum_load(workers: Iterable[Worker]) -> Load:
 
 
 def counter(name: str, text: str, value: float | str | Mapping[str, int]) -> str:
-    """Return the lines of a counter, an empty one after them.
+    """Return the lines of a counter and an empty line.
 
     Args:
-        value: one number, or its text, or one for each label, e.g. `{reason="lru"}`.
+        value: a number, its text, or a number per label, e.g. `{reason="lru"}`.
     """
     values = value if isinstance(value, Mapping) else {"": value}
     samples = "".join(f"{name}{label} {number}\n" for label, number in values.items())
@@ -85,12 +84,12 @@ def counter(name: str, text: str, value: float | str | Mapping[str, int]) -> str
 
 
 def gauge(name: str, text: str, value: float) -> str:
-    """Return the lines of a gauge, an empty one after them."""
+    """Return the lines of a gauge and an empty line."""
     return f"# HELP {name} {text}\n# TYPE {name} gauge\n{name} {value}\n\n"
 
 
 def _list_mlxcel(metrics: Metrics, load: Load) -> list[str]:
-    """Return the families of the reference, in its order and its words."""
+    """Return the families of the reference, with its order and help texts."""
     totals, counted = metrics.counted, load.counters
     return [
         counter(
@@ -141,7 +140,7 @@ def _list_mlxcel(metrics: Metrics, load: Load) -> list[str]:
 
 
 def _list_more(load: Load) -> list[str]:
-    """Return what goes with them: steps, and the prompt cache."""
+    """Return the further families: steps and the prompt cache."""
     counted = load.counters
     evictions = {
         '{reason="lru"}': counted["prompt_cache_evictions_lru"],
@@ -151,7 +150,9 @@ def _list_more(load: Load) -> list[str]:
     return [
         counter("mlxcel_batch_decode_steps_total", "Decode steps", counted["decode_steps"]),
         counter(
-            "mlxcel_batch_prefill_chunks_total", "Prompt chunks computed", counted["prefill_chunks"]
+            "mlxcel_batch_prefill_chunks_total",
+            "Prefill chunks processed",
+            counted["prefill_chunks"],
         ),
         counter(
             "mlxcel_batch_mixed_steps_total",
@@ -160,27 +161,27 @@ def _list_more(load: Load) -> list[str]:
         ),
         counter(
             "mlxcel_batch_preemptions_total",
-            "Sequences taken out of their slots for others",
+            "Sequences preempted by others",
             counted["preemptions"],
         ),
         counter(
             "mlxcel_prompt_cache_hits_total",
-            "Prompts whose beginning was in the prompt cache",
+            "Prompts with a prefix in the prompt cache",
             counted["prompt_cache_hits"],
         ),
         counter(
             "mlxcel_prompt_cache_misses_total",
-            "Prompts whose beginning was looked for in vain",
+            "Prompts without a prefix in the prompt cache",
             misses,
         ),
         counter(
             "mlxcel_prompt_cache_prefix_tokens_reused_total",
-            "Prompt tokens that were not computed again",
+            "Prompt tokens reused from the prompt cache",
             counted["prompt_cache_tokens_reused"],
         ),
         counter(
             "mlxcel_prompt_cache_evictions_total",
-            "Entries thrown out of the prompt cache",
+            "Entries evicted from the prompt cache",
             evictions,
         ),
         gauge("mlxcel_prompt_cache_bytes", "Memory of the prompt cache", load.cache_bytes),

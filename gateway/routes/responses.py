@@ -1,7 +1,7 @@
-"""Handlers of the Responses API: make one, look at it, cancel it, forget it, count, compact.
+"""Handlers of the Responses API: create, show, cancel, delete, count, compact.
 
-Owns the line from body to answer and the responses that are being streamed; what a response is
-made of is turn.py's and the dialect's, what is kept of it the archive's. Runs in the handler's
+Owns the steps from body to response and the list of responses that are streaming. The course of a
+response is turn.py's, its form the dialect's, its storage the archive's. Runs in the handler's
 task.
 """
 
@@ -46,7 +46,7 @@ from shared.pb import worker_pb2
 log = logging.getLogger(__name__)
 
 _MOST_SUMMARY_TOKENS: Final = 16_384
-# Whole numbers that survive every JSON reader.
+# The largest integer that every JSON reader preserves.
 _LARGEST: Final = 2**53
 _COMPACT_BODY: Final = msgspec.json.Decoder(wire.CompactBody)
 _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -69,7 +69,6 @@ def routes() -> list[Route]:
 
 
 async def create(request: web.Request) -> web.StreamResponse:
-    """Answer a new response, streamed or whole."""
     parsed, stamp, turn_context = await _receive(request)
     turn = ResponseTurn(turn_context, parsed, stamp)
     await turn.prepare()
@@ -85,17 +84,16 @@ async def create(request: web.Request) -> web.StreamResponse:
 
 
 async def count(request: web.Request) -> web.Response:
-    """Answer how many tokens a body's prompt has; nothing is run."""
+    """Respond with the token count of a prompt."""
     parsed, _, turn_context = await _receive(request)
     rendered = await turn_context.worker.client().render(parsed.request)
     return answer_json({"object": "response.input_tokens", "input_tokens": rendered.prompt_tokens})
 
 
 async def show(request: web.Request) -> web.Response:
-    """Answer a stored response."""
     if request.query.get("stream", "false") != "false":
         raise ServiceError(
-            "invalid_request", "stream is not supported: responses are kept whole", "stream"
+            "invalid_request", "stream is not supported for stored responses", "stream"
         )
     response_id = request.match_info["id"]
     record = await request.app[RESPONSE_CONTEXT].archive.find(response_id)
@@ -105,14 +103,14 @@ async def show(request: web.Request) -> web.Response:
 
 
 async def delete(request: web.Request) -> web.Response:
-    """Forget a stored response; doing it twice is harmless."""
+    """Delete a stored response. Idempotent."""
     response_id = request.match_info["id"]
     deleted = await request.app[RESPONSE_CONTEXT].archive.delete(response_id)
     return answer_json({"id": response_id, "object": "response.deleted", "deleted": deleted})
 
 
 async def cancel(request: web.Request) -> web.Response:
-    """End a response that is being streamed, or mark a stored one as cancelled."""
+    """Cancel a streaming response, or mark a stored one as cancelled."""
     stored = request.app[RESPONSE_CONTEXT]
     response_id = request.match_info["id"]
     if (turn := stored.turns.get(response_id)) is not None:
@@ -127,7 +125,7 @@ async def cancel(request: web.Request) -> web.Response:
 
 
 async def compact(request: web.Request) -> web.Response:
-    """Answer a history in which a summary has taken the place of all but the newest turns."""
+    """Respond with a history in which a summary replaces all but the newest turns."""
     context = request.app[CONTEXT]
     body = await read_body(request, context.settings.max_body_bytes)
     fields = await offload(len(body), _read_compact, body)
@@ -182,11 +180,11 @@ def _make_job(
 
 
 async def _receive(request: web.Request) -> tuple[ParsedResponse, Stamp, TurnContext]:
-    """Return what a body asks for with its history, and what serves it.
+    """Return the parsed body with its history, and the parts that serve it.
 
     Raises:
-        ServiceError: it asks for what this dialect or this model does not serve, for a history
-            that is not there, or the worker does not take requests now.
+        ServiceError: the dialect or the model does not support the request, its history is not
+            stored, or the worker is not ready.
     """
     context = request.app[CONTEXT]
     body = await read_body(request, context.settings.max_body_bytes)
@@ -208,7 +206,7 @@ async def _receive(request: web.Request) -> tuple[ParsedResponse, Stamp, TurnCon
 
 
 async def _fetch_history(archive: ResponseArchive, fields: wire.ResponseBody) -> list[msgspec.Raw]:
-    """Return the items that a body goes on from."""
+    """Return the items of the history that a body continues."""
     if (name := conversation_name(fields)) is not None:
         return await archive.read_conversation(name)
     previous = fields.previous_response_id
@@ -225,7 +223,7 @@ async def _fetch_history(archive: ResponseArchive, fields: wire.ResponseBody) ->
 
 
 async def _fetch_references(archive: ResponseArchive, fields: wire.ResponseBody) -> None:
-    """Put stored items in the place of references to them."""
+    """Replace references by the stored items."""
     items = input_items(fields.input)
     if references := reference.list_references(items):
         stored: dict[str, msgspec.Raw] = {}

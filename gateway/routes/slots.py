@@ -1,7 +1,8 @@
-"""GET /slots: what each slot of a worker is doing, and what waits for one.
+"""GET /slots: the state of each slot of a worker, and the requests that wait for one.
 
-Owns the shape of the answer. `?model=` names a worker; its replicas follow each other.
-`?fail_on_no_slot=1` makes a status of whether one is free. Runs on the gateway's event loop.
+Owns the form of the response. `?model=` names a worker; the slots of its replicas are listed one
+after the other. `?fail_on_no_slot=1` responds 503 if none is free. Runs on the gateway's event
+loop.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def routes() -> list[Route]:
 
 
 async def get_slots(request: web.Request) -> web.Response:
-    """Answer one entry per slot, then one per waiting request."""
+    """Respond with one entry per slot, then one per waiting request."""
     context = request.app[CONTEXT]
     if not context.settings.slots:
         raise ServiceError(
@@ -53,7 +54,7 @@ async def get_slots(request: web.Request) -> web.Response:
 
 
 def describe(slots: Sequence[pb.Slot], card: worker_pb2.ModelCard) -> list[dict[str, Any]]:
-    """Return the report on slots; a prompt being prefilled counts as decoding."""
+    """Return the report on slots; prefill counts as decoding."""
     return [
         {
             "id": index,

@@ -1,8 +1,8 @@
 """POST /v1/audio/speech and GET /v1/audio/voices.
 
-Owns the line from text to audio: read, parse, find the worker, call, pass on what comes as it
-comes. A malformed body is told before anybody asks whether there is a model, what its fields are
-worth after that. Runs in the handler's task.
+Owns the steps from text to audio: read, parse, find the worker, call, send audio as it arrives. A
+malformed body is reported before a missing model, an invalid field after it. Runs in the handler's
+task.
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ def routes() -> list[Route]:
 
 
 async def synthesize(request: web.Request) -> web.StreamResponse:
-    """Say a text."""
     context = request.app[CONTEXT]
     body = speech.parse(await read_body(request, _LIMIT_BYTES))
     worker = _find(context, body.model)
@@ -57,7 +56,7 @@ async def synthesize(request: web.Request) -> web.StreamResponse:
 
 
 async def list_voices(request: web.Request) -> web.Response:
-    """List the voices of a model, its default first."""
+    """Respond with the voices of a model, the default first."""
     worker = _find(request.app[CONTEXT], request.query.get("model"))
     return answer_json(speech.render_voices(worker.require_ready().audio.voices))
 
@@ -65,7 +64,7 @@ async def list_voices(request: web.Request) -> web.Response:
 async def _call(
     context: Context, worker: UnaryWorker, parsed: speech.ParsedSpeech
 ) -> AsyncGenerator[bytes]:
-    """Yield the bytes of a file as they are made."""
+    """Yield the bytes of a file as they are produced."""
     pieces = worker.stream(
         lambda channel: AudioStub(channel).Speak, parsed.request, context.settings.timeout_s
     )
@@ -95,5 +94,5 @@ def _find(context: Context, model: str | None) -> UnaryWorker:
 
 
 def _synthesizes(worker: Worker) -> bool:
-    """Return whether a worker speaks, or may turn out to when it has loaded."""
+    """Return whether a worker synthesizes speech, or is not loaded yet and may."""
     return worker.card is None or worker.card.audio.speaks

@@ -1,7 +1,7 @@
-"""Handlers of the routes that generate text, one for all dialects.
+"""Handlers of the routes that generate text, for all dialects.
 
-Owns the line from body to answer: read, parse, resolve, check, run, render. Which dialect it is
-makes no difference here. Runs in the handler's task.
+Owns the steps from body to response: read, parse, resolve the worker, check, run, render. They are
+the same for every dialect. Runs in the handler's task.
 """
 
 from __future__ import annotations
@@ -52,8 +52,6 @@ def routes() -> list[Route]:
 
 
 def _generation_routes(dialect: TextDialect[P], *paths: str) -> list[Route]:
-    """Return routes that generate text in a dialect."""
-
     async def complete(request: web.Request) -> web.StreamResponse:
         return await _complete(request, dialect, await read(request))
 
@@ -61,7 +59,7 @@ def _generation_routes(dialect: TextDialect[P], *paths: str) -> list[Route]:
 
 
 async def fill(request: web.Request) -> web.StreamResponse:
-    """Fill a gap, if the model can; that it can't is told before anything is wrong with a body."""
+    """Run an infill; a model that can't is reported before errors in the body."""
     body = await read(request)
     worker = request.app[CONTEXT].registry.resolve(infill.model_of(body))
     infill.require_markers(worker.require_ready())
@@ -87,17 +85,16 @@ async def _complete(
 async def receive(
     request: web.Request, dialect: TextDialect[P]
 ) -> tuple[P, TextWorker, worker_pb2.ModelCard]:
-    """Return what a body asks for, the worker it means, and that worker's card.
+    """Return the parsed body, the worker it names, and that worker's card.
 
     Raises:
-        ServiceError: it asks for what this dialect or this model does not serve, or the worker
-            does not take requests now.
+        ServiceError: the dialect or the model does not support the request, or the worker is not
+            ready.
     """
     return await _parse_request(request, dialect, await read(request))
 
 
 async def read(request: web.Request) -> bytes:
-    """Return the body, bounded."""
     return await read_body(request, request.app[CONTEXT].settings.max_body_bytes)
 
 
@@ -134,7 +131,7 @@ async def _render(
 async def send_stream(
     request: web.Request, renderer: Renderer, data: AsyncGenerator[bytes], ping_s: float | None
 ) -> web.StreamResponse:
-    """Answer with a stream.
+    """Respond with a stream.
 
     Args:
         renderer: of what is not in `data`: failures and keep-alives.
@@ -156,15 +153,15 @@ async def send_stream(
 
 
 def parse_priority(header: str) -> common.Priority.ValueType:
-    """Return the class of an X-Priority header; anything unknown is normal."""
+    """Return the priority of an X-Priority header; unknown values are normal."""
     return _PRIORITIES.get(header.strip().lower(), common.PRIORITY_NORMAL)
 
 
 def refuse_media(media: Sequence[MediaRef], card: worker_pb2.ModelCard) -> None:
-    """Refuse kinds of input that the model has no tower for, before anything is fetched.
+    """Refuse media that the model has no tower for, before anything is fetched.
 
     Raises:
-        ServiceError: `not_supported`, or `invalid_request` for a clip and a recording together.
+        ServiceError: `not_supported`, or `invalid_request` for video together with audio.
     """
     if {reference.kind for reference in media} >= _CLASHING and not {*card.modalities} >= _CLASHING:
         raise ServiceError(

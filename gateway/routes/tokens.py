@@ -1,7 +1,7 @@
-"""What a prompt becomes, without running it: its tokens' number and its text.
+"""Routes that count tokens, tokenize, or render a chat template, without generation.
 
-Owns the answers of the routes that count or show; bodies are read by the dialect whose requests
-they are, so that what is counted is what would run. Runs in the handler's task.
+Owns the responses; bodies are parsed by the dialect of the route, so that the count is that of the
+prompt that would run. Runs in the handler's task.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def routes() -> list[Route]:
 
 
 def _count_routes(dialect: TextDialect[P], *paths: str, **more: Any) -> list[Route]:
-    """Return routes that answer how many tokens a dialect's body would be.
+    """Return routes that count the prompt tokens of a dialect's body.
 
     Args:
-        more: what else the answer says.
+        more: further fields of the response.
     """
     return [Route("POST", path, _counter(dialect, more), dialect) for path in paths]
 
@@ -57,20 +57,18 @@ def _counter(dialect: TextDialect[P], more: Mapping[str, Any]) -> Handler:
 
 
 async def tokenize(request: web.Request) -> web.Response:
-    """Answer the tokens of a text."""
     body = await read(request)
-    asked, model = await offload(len(body), tokenization.parse_tokenize, body)
-    reply = await _client(request, model).tokenize(asked)
-    with_pieces = asked.with_pieces
+    parsed, model = await offload(len(body), tokenization.parse_tokenize, body)
+    reply = await _client(request, model).tokenize(parsed)
+    with_pieces = parsed.with_pieces
     tokens = await offload(len(body), tokenization.describe_tokens, reply, with_pieces=with_pieces)
     return answer_json(tokens)
 
 
 async def detokenize(request: web.Request) -> web.Response:
-    """Answer the text of tokens."""
     body = await read(request)
-    asked, model = await offload(len(body), tokenization.parse_detokenize, body)
-    reply = await _client(request, model).detokenize(asked)
+    parsed, model = await offload(len(body), tokenization.parse_detokenize, body)
+    reply = await _client(request, model).detokenize(parsed)
     return answer_json({"content": reply.text})
 
 
@@ -79,16 +77,16 @@ def _client(request: web.Request, model: str | None) -> TextClient:
 
 
 async def apply_template(request: web.Request) -> web.Response:
-    """Answer the text that the chat template makes of a conversation."""
+    """Respond with the prompt that the chat template renders."""
     rendered = await render(request, chat)
     return answer_json({"prompt": rendered.prompt})
 
 
 async def render(request: web.Request, dialect: TextDialect[P]) -> pb.RenderReply:
-    """Return the prompt a body becomes, and its tokens' number.
+    """Return the prompt of a body and its token count.
 
     Raises:
-        ServiceError: as for a request that would run.
+        ServiceError: as `receive` does, or the template refuses the conversation.
     """
     parsed, worker, _ = await receive(request, dialect)
     return await worker.client().render(parsed.request)

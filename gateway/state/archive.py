@@ -1,9 +1,8 @@
-"""What is kept of the Responses API: responses by id, and the items of conversations.
+"""Stored responses by id, and the items of conversations.
 
-Owns how a record is written and what a caller is told when something is not there, is switched
-off or can't be reached; where the bytes are is a store's business. A record holds every item the
-next turn begins with, so that a chain outlives the responses it came from. Runs on the gateway's
-event loop.
+Owns the form of records and the errors when something is missing, switched off or unreachable; a
+store keeps the bytes. A record has every item that the next turn starts with, so that a chain does
+not depend on earlier responses. Runs on the gateway's event loop.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ class Record(msgspec.Struct):
     """A stored response.
 
     Attributes:
-        response: the object clients see.
-        items: of input and output, in order: what a following request begins with.
+        response: the response object.
+        items: input and output in order, with which a following request starts.
     """
 
     response: msgspec.Raw
@@ -46,8 +45,8 @@ class ResponseArchive:
     """Responses and conversations.
 
     Args:
-        responses, conversations: None where keeping them is switched off.
-        families: which response has the items whose ids begin alike; off like the responses.
+        responses, conversations: None if storing them is switched off.
+        families: response id by item family (the common part of its item ids); off like responses.
     """
 
     def __init__(
@@ -64,13 +63,13 @@ class ResponseArchive:
         """Return a stored response.
 
         Raises:
-            ServiceError: `store_unavailable`, or `invalid_request` when nothing is stored here.
+            ServiceError: `store_unavailable`, or `invalid_request` if storing is switched off.
         """
         value = await self._require_responses().get(response_id)
         return None if value is None else _read(_RECORD, value)
 
     async def find_family(self, family: str) -> Record | None:
-        """Return the stored response whose items are of a family.
+        """Return the stored response of an item family.
 
         Raises:
             ServiceError: as `find` does.
@@ -80,7 +79,7 @@ class ResponseArchive:
         return None if name is None else await self.find(name.decode(errors="replace"))
 
     async def save(self, response_id: str, record: Record, family: str) -> None:
-        """Keep a response, or say in the log why that failed: the answer is there all the same."""
+        """Store a response; a failure is only logged, since the client gets its response anyway."""
         if self._responses is None or self._families is None:
             return
         try:
@@ -93,7 +92,7 @@ class ResponseArchive:
                 log.warning("%s is not stored: it is larger than the store", response_id)
 
     async def replace(self, response_id: str, response: bytes, items: list[msgspec.Raw]) -> None:
-        """Change the object clients see of a stored response.
+        """Replace the object of a stored response.
 
         Raises:
             ServiceError: `store_unavailable`.
@@ -102,18 +101,18 @@ class ResponseArchive:
         await self._require_responses().put(response_id, msgspec.json.encode(record))
 
     async def delete(self, response_id: str) -> bool:
-        """Forget a response; return whether it was stored.
+        """Delete a response; return whether it was stored.
 
         Raises:
-            ServiceError: `store_unavailable`, or `invalid_request` when nothing is stored here.
+            ServiceError: `store_unavailable`, or `invalid_request` if storing is switched off.
         """
         return await self._require_responses().delete(response_id)
 
     async def read_conversation(self, name: str) -> list[msgspec.Raw]:
-        """Return the items of a conversation; a new name is an empty one.
+        """Return the items of a conversation, none for a new name.
 
         Raises:
-            ServiceError: `store_unavailable`, or `invalid_request` when none are kept here.
+            ServiceError: `store_unavailable`, or `invalid_request` if storing is switched off.
         """
         if self._conversations is None:
             raise ServiceError(
@@ -126,7 +125,7 @@ class ResponseArchive:
         return [item for turn in turns for item in _read(_TURN, turn)]
 
     async def extend_conversation(self, name: str, items: Sequence[msgspec.Raw]) -> None:
-        """Add a turn's items to a conversation, or say in the log why that failed."""
+        """Add a turn's items to a conversation; a failure is only logged."""
         if self._conversations is None:
             return
         turn = msgspec.json.format(msgspec.json.encode(items), indent=-1)
@@ -136,10 +135,9 @@ class ResponseArchive:
             log.warning("a turn is missing from its conversation: %s", failure.code)
         else:
             if not kept:
-                log.warning("a turn is missing from its conversation: that is too large")
+                log.warning("a turn is missing from its conversation: it is larger than the store")
 
     async def close(self) -> None:
-        """Let go of the stores."""
         for store in (self._responses, self._conversations, self._families):
             if store is not None:
                 await store.close()
@@ -158,11 +156,11 @@ def _read(decoder: msgspec.json.Decoder[T], value: bytes) -> T:
     try:
         return decoder.decode(value)
     except msgspec.DecodeError as failure:
-        raise ServiceError("store_unavailable", "What is stored can't be read.") from failure
+        raise ServiceError("store_unavailable", "The stored record can't be read.") from failure
 
 
 def open_archive(settings: GatewaySettings) -> ResponseArchive:
-    """Return the archive that the settings describe; connects to nothing yet."""
+    """Return the archive of the settings; connects to nothing yet."""
     responses = StoreLimits(
         settings.responses_store_max_entries,
         settings.responses_store_max_bytes,
@@ -181,15 +179,15 @@ def open_archive(settings: GatewaySettings) -> ResponseArchive:
 
 
 def check_address(address: str) -> None:
-    """Refuse an address that names no store.
+    """Check the address of a store.
 
     Raises:
-        ConfigError: in one line, without the address: it may hold a password.
+        ConfigError: it is invalid; the message omits it, since it may contain a password.
     """
     if address == "memory":
         return
     if not address.startswith(SCHEMES):
-        raise ConfigError(f"--store: must be memory, or begin with one of {', '.join(SCHEMES)}")
+        raise ConfigError(f"--store: must be memory, or start with one of {', '.join(SCHEMES)}")
     try:
         parse_url(address)
     except ValueError:

@@ -1,4 +1,4 @@
-"""A store inside the gateway process: it is gone with it, and nobody else sees it.
+"""A store in the memory of one gateway process.
 
 Owns its entries and their order of use. Runs on the gateway's event loop; time is injected.
 """
@@ -20,7 +20,7 @@ class _Entry:
 
 
 class MemoryStore:
-    """Keeps values in a dictionary, the longest unused first.
+    """Keeps values in a dictionary, least recently used first.
 
     Args:
         now_s: a monotonic clock.
@@ -33,7 +33,6 @@ class MemoryStore:
         self._held_bytes = 0
 
     async def get(self, key: str) -> bytes | None:
-        """Return a value."""
         self._expire()
         entry = self._entries.get(key)
         if entry is None:
@@ -43,7 +42,7 @@ class MemoryStore:
         return entry.value
 
     async def put(self, key: str, value: bytes) -> bool:
-        """Set a value; return whether it is kept."""
+        """Set a value; return whether it is stored."""
         self._expire()
         if len(value) > self._limits.max_bytes:
             return False
@@ -55,18 +54,18 @@ class MemoryStore:
         return True
 
     async def append(self, key: str, value: bytes) -> bool:
-        """Add to the end of a value; return whether it is kept."""
+        """Append to a value; return whether it is stored."""
         self._expire()
         entry = self._entries.get(key)
         return await self.put(key, value if entry is None else entry.value + value)
 
     async def delete(self, key: str) -> bool:
-        """Forget a value; return whether there was one."""
+        """Delete a value; return whether there was one."""
         self._expire()
         return self._forget(key)
 
     async def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no connection is open."""
 
     def _is_full(self) -> bool:
         return self._held_bytes > self._limits.max_bytes

@@ -1,11 +1,11 @@
-"""A store in Redis, which several gateways share and which outlives them all.
+"""A store in Redis, which several gateways share.
 
-Owns the layout of its keys and the scripts that keep a store within its bounds: each operation is
-one script, so that gateways never see each other's halves. Redis that is away, or does not answer
-in time, is `store_unavailable`. Runs on the gateway's event loop.
+Owns the layout of its keys and the scripts that keep a store within its limits. Each operation is
+one script and so atomic. Redis that can't be reached in time is `store_unavailable`. Runs on the
+gateway's event loop.
 
-Per store: a string for each value; a sorted set of keys by time of last use, in microseconds of
-Redis' own clock; a hash of sizes; and their sum. The braces keep them on one node of a cluster.
+Per store: a string per value; a sorted set of keys by time of last use, in microseconds of Redis'
+clock; a hash of sizes; their sum. Braces in the names keep them on one node of a cluster.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ SCHEMES: Final = ("redis://", "rediss://", "unix://")
 
 _MAX_CONNECTIONS: Final = 64
 
-# Every script gets these. KEYS: value, times of use, sizes, sum of sizes. ARGV: key, age limit in
-# microseconds, what the name of a value begins with.
+# Arguments of every script. KEYS: value, times of use, sizes, sum of sizes. ARGV: key, maximum age
+# in microseconds, prefix of the names of values.
 _COMMON: Final = """
 local value, used, sizes, total = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local key, ttl, prefix = ARGV[1], tonumber(ARGV[2]), ARGV[3]
@@ -38,7 +38,7 @@ local function now()
 end
 
 local function touch()
-  -- Later than all others, also when the clock was set back.
+  -- Later than all others, even after the clock was set back.
   local score = now()
   local last = redis.call('ZRANGE', used, -1, -1, 'WITHSCORES')
   if last[2] and tonumber(last[2]) >= score then score = tonumber(last[2]) + 1 end
@@ -92,15 +92,15 @@ class RedisStore:
     """Keeps values in Redis.
 
     Args:
-        name: of the store; stores of other names share the server and nothing else.
-        timeout_s: longest time an operation may take, connecting included.
+        name: of the store, whose keys are separate from those of other stores.
+        timeout_s: time limit of an operation, connecting included.
     """
 
     def __init__(self, name: str, url: str, limits: StoreLimits, timeout_s: float = 2.0) -> None:
         self._limits = limits
         self._timeout_s = timeout_s
         self._stem = f"mlxcel:{{{name}}}:"
-        # An operation is sent once: a second attempt could append twice.
+        # No retries: a second attempt could append twice.
         pool = BlockingConnectionPool.from_url(
             url,
             max_connections=_MAX_CONNECTIONS,
@@ -115,24 +115,22 @@ class RedisStore:
         )
 
     async def get(self, key: str) -> bytes | None:
-        """Return a value."""
         value = await self._run(self._get, key)
         return None if value is None else bytes(value)
 
     async def put(self, key: str, value: bytes) -> bool:
-        """Set a value; return whether it is kept."""
+        """Set a value; return whether it is stored."""
         return bool(await self._run(self._write, key, value, 0, *self._bounds))
 
     async def append(self, key: str, value: bytes) -> bool:
-        """Add to the end of a value; return whether it is kept."""
+        """Append to a value; return whether it is stored."""
         return bool(await self._run(self._write, key, value, 1, *self._bounds))
 
     async def delete(self, key: str) -> bool:
-        """Forget a value; return whether there was one."""
+        """Delete a value; return whether there was one."""
         return bool(await self._run(self._delete, key))
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._client.aclose()
 
     @property
@@ -140,7 +138,7 @@ class RedisStore:
         return self._limits.max_entries, self._limits.max_bytes
 
     async def _run(self, script: AsyncScript, key: str, *arguments: bytes | int) -> Any:
-        """Return what a script answers.
+        """Return the result of a script.
 
         Raises:
             ServiceError: `store_unavailable`.

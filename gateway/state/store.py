@@ -1,7 +1,7 @@
-"""Where state that outlives a request is kept: one small interface, two implementations.
+"""The interface of a key-value store for state that outlives a request.
 
-Owns the interface and the bounds that every store keeps to; what the values mean is archive.py's.
-A store is used from the gateway's event loop, and every call has a deadline.
+Owns the interface and the limits of every store; archive.py owns the values. Stores are used on the
+gateway's event loop, and every call has a deadline.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class StoreLimits:
-    """What a store may hold. What was not used for longest goes first.
+    """The limits of a store. The least recently used entry is evicted first.
 
     Attributes:
-        ttl_s: age since the last use at which an entry goes; 0 for none.
+        ttl_s: time since the last use after which an entry is evicted; 0 for never.
     """
 
     max_entries: int
@@ -24,31 +24,31 @@ class StoreLimits:
 
     @property
     def is_off(self) -> bool:
-        """Whether nothing can be kept, which is how a user turns storing off."""
+        """Whether nothing can be stored, which is how a user switches storing off."""
         return self.max_entries <= 0 or self.max_bytes <= 0
 
 
 class KeyValueStore(Protocol):
-    """Values by key. Reading and writing are uses; a value larger than the store is not kept.
+    """Values by key. Reads and writes count as uses; a value larger than the store is not stored.
 
     Raises:
         ServiceError: `store_unavailable`, from every method but `close`.
     """
 
     async def get(self, key: str) -> bytes | None:
-        """Return a value."""
+        """Return a value; None if there is none."""
 
     async def put(self, key: str, value: bytes) -> bool:
-        """Set a value; return whether it is kept."""
+        """Set a value; return whether it is stored."""
 
     async def append(self, key: str, value: bytes) -> bool:
-        """Add to the end of a value, which may not exist yet; return whether it is kept.
+        """Append to a value, which may not exist yet; return whether it is stored.
 
-        Two appends at once both count. A value that would become too large stays as it is.
+        Concurrent appends all take effect. A value that would become too large is left unchanged.
         """
 
     async def delete(self, key: str) -> bool:
-        """Forget a value; return whether there was one."""
+        """Delete a value; return whether there was one."""
 
     async def close(self) -> None:
-        """Let go of what the store holds open."""
+        """Close connections."""
