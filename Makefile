@@ -7,6 +7,9 @@ BIN    := $(VENV)/bin
 CONFIG := deploy/mlxcel.toml
 PORT   :=
 ARGS   :=
+PYTEST := $(BIN)/python -m deploy.setup.openblas $(BIN)/python -m pytest
+PARALLEL := --numprocesses auto --dist worksteal
+# Tests that start no model server; coverage is counted in these, as the others take far longer.
 CHECKED := tests/meta tests/unit tests/golden tests/contract
 
 # The first Python that is new enough; a name may exist and not work, as with version shims.
@@ -31,17 +34,18 @@ run: python ## install what is missing, serve a small chat model (PORT=18080 pic
 	@$(BIN)/python -m deploy.generate.document
 	@$(BIN)/python -m deploy.run.announce --config $(CONFIG) & exec $(BIN)/honcho start
 
-# Coverage is counted in the whole run, and not for a part of it.
-COVERAGE = $(if $(ARGS),,--cov --cov-report=term:skip-covered)
-
 test: set-up-dev lint ## lint, types, all tests, coverage (ARGS="-k name" runs some tests)
 	@$(BIN)/python -m deploy.starter_models.install text embed whisper whisper-tiny kokoro
-	$(BIN)/python -m deploy.setup.openblas $(BIN)/python -m pytest $(COVERAGE) $(ARGS)
+ifeq ($(ARGS),)
+	$(PYTEST) $(PARALLEL) --cov --cov-report=term:skip-covered $(CHECKED)
+	$(PYTEST) tests/integration tests/models
+else
+	$(PYTEST) $(ARGS)
+endif
 
 check: set-up-dev lint ## lint, types, the tests without model servers: for the loop of a change
 	@$(BIN)/python -m deploy.starter_models.install text
-	$(BIN)/python -m deploy.setup.openblas $(BIN)/python -m pytest -q --quick \
-		--numprocesses auto --dist worksteal $(CHECKED) $(ARGS)
+	$(PYTEST) $(PARALLEL) -q --quick $(CHECKED) $(ARGS)
 
 lint: set-up-dev ## ruff and mypy
 	$(BIN)/ruff check .
