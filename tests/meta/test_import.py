@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -79,16 +80,19 @@ def list_sources(package):
     return sorted(path for path in (ROOT / package).rglob("*.py") if "pb" not in path.parts)
 
 
+@cache
 def list_imports(path):
-    """Yield the full names of the modules a file imports, at its top or inside functions."""
+    """Return the full names of the modules a file imports, at its top or inside functions."""
     package = path.relative_to(ROOT).parent.parts
+    names = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            yield from (item.name for item in node.names)
+            names += (item.name for item in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
             module = ".".join(part for part in (base, node.module) if part)
-            yield from (f"{module}.{item.name}" for item in node.names)
+            names += (f"{module}.{item.name}" for item in node.names)
+    return tuple(names)
 
 
 def load(*arguments):
