@@ -1,6 +1,6 @@
 """A gRPC client of a text worker, without a gateway: frames, heartbeats, step numbers.
 
-Owns one channel and one Watch. Runs on the event loop of the test.
+Owns one channel, one Watch and one Pulse. Runs on the event loop of the test.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import grpc.aio
+
 from shared.pb import common_pb2 as common
 from shared.pb import text_pb2 as pb
-from shared.pb import text_pb2_grpc, worker_pb2
+from shared.pb import text_pb2_grpc, worker_pb2, worker_pb2_grpc
 from shared.rpc import open_channel
 from tests.wait import until
 
@@ -27,8 +29,9 @@ class WorkerLink:
         events: by request key, in order.
     """
 
-    def __init__(self, stub: text_pb2_grpc.TextStub) -> None:
-        self._stub = stub
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._stub = text_pb2_grpc.TextStub(channel)
+        self._worker = worker_pb2_grpc.WorkerStub(channel)
         self._gateway_id = secrets.token_hex(4)
         self._keys = itertools.count(1)
         self.beat = worker_pb2.Heartbeat()
@@ -43,9 +46,16 @@ class WorkerLink:
                 opened.set()
                 for sequence in frame.sequences:
                     self.events[sequence.key].extend(sequence.events)
-                if frame.HasField("heartbeat"):
-                    self.beat = frame.heartbeat
-                    self.beats += 1
+        finally:
+            call.cancel()
+
+    async def read_heartbeats(self) -> None:
+        """Keep the last heartbeat until cancelled."""
+        call = self._worker.Pulse(worker_pb2.PulseRequest())
+        try:
+            while isinstance(beat := await call.read(), worker_pb2.Heartbeat):
+                self.beat = beat
+                self.beats += 1
         finally:
             call.cancel()
 
@@ -90,13 +100,17 @@ class WorkerLink:
 async def link(address: str) -> AsyncIterator[WorkerLink]:
     """Open a Watch at a worker."""
     async with open_channel(address) as channel:
-        made = WorkerLink(text_pb2_grpc.TextStub(channel))
+        made = WorkerLink(channel)
         opened = asyncio.Event()
-        task = asyncio.create_task(made.watch(opened))
+        tasks = [
+            asyncio.create_task(made.watch(opened)),
+            asyncio.create_task(made.read_heartbeats()),
+        ]
         try:
             async with asyncio.timeout(30):
                 await opened.wait()
             yield made
         finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)

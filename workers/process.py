@@ -88,6 +88,9 @@ class WorkerProcess(ABC):
 
     # --------------------------------------------------- from other threads
 
+    def load_changed(self) -> None:
+        self._loop.call_soon_threadsafe(self.worker_service.notify)
+
     def ended(self, failure: BaseException | None) -> None:
         if isinstance(failure, lifecycle.PermanentError):
             lifecycle.exit_permanently(str(failure))

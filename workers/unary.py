@@ -58,9 +58,6 @@ class UnaryProcess(WorkerProcess):
     def ready(self) -> None:
         self._loop.call_soon_threadsafe(self._set_ready)
 
-    def load_changed(self) -> None:
-        self._loop.call_soon_threadsafe(self.worker_service.notify)
-
 
 def time_left_s(context: RpcContext) -> float | None:
     """Return the seconds until a call's deadline; None without one."""

@@ -16,17 +16,20 @@ from typing import Final, TypeVar
 import grpc.aio
 
 from gateway.fleet.mailbox import Mailbox
-from gateway.fleet.worker_watch import LOSS_CODES, WorkerObserver, keep_observing
+from gateway.fleet.status_client import StatusClient
+from gateway.fleet.worker_watch import LOSS_CODES, WorkerObserver
 from shared import rpc
 from shared.errors import ServiceError, from_rpc
 from shared.pb import text_pb2 as pb
-from shared.pb import text_pb2_grpc, worker_pb2
+from shared.pb import text_pb2_grpc
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+WatchCall = grpc.aio.UnaryStreamCall[pb.WatchRequest, pb.StepFrame]
 
-_DESCRIBE_TIMEOUT_S: Final = 5.0
 _CANCEL_TIMEOUT_S: Final = 5.0
+# A worker that is gone ends its Watch as well; until then frames that have arrived are read.
+_DRAIN_S: Final = 1.0
 # Some questions are answered by the engine, between two steps.
 _ASK_TIMEOUT_S: Final = 30.0
 
@@ -44,19 +47,14 @@ class TextClient:
         self._observer = observer
         self._channel = rpc.open_channel(address)
         self._stub = text_pb2_grpc.TextStub(self._channel)
+        self._status = StatusClient(self._channel, observer)
         self._boxes: dict[int, Mailbox] = {}
         self._cancels: set[asyncio.Task[None]] = set()
-        self._call: grpc.aio.UnaryStreamCall[pb.WatchRequest, pb.StepFrame] | None = None
-        self._was_live = False
+        self._call: WatchCall | None = None
 
     async def run(self) -> None:
-        """Keep the card fresh and the Watch open until cancelled."""
-        await keep_observing(self._observe, self._lose)
-
-    async def _observe(self) -> None:
-        request = worker_pb2.DescribeRequest()
-        self._observer.on_card(await self._stub.Describe(request, timeout=_DESCRIBE_TIMEOUT_S))
-        await self._watch()
+        """Keep card and heartbeats fresh and the Watch open until cancelled."""
+        await self._status.run(self._watch, self._lose)
 
     async def close(self) -> None:
         """Send the cancels that are under way, then close the channel."""
@@ -93,7 +91,7 @@ class TextClient:
             if error.code in LOSS_CODES:
                 self._observer.on_doubt()
             if error.code == "watch_missing":
-                self._reopen_watch()
+                self._end_watch(self._call)
             raise error from None
         if not box.running:
             # The Watch was lost meanwhile, and nobody would read what this attempt gives.
@@ -169,21 +167,28 @@ class TextClient:
     async def _watch(self) -> None:
         """Deliver frames until the Watch ends."""
         self._call = call = self._stub.Watch(pb.WatchRequest(gateway_id=self._gateway_id))
-        now_s = asyncio.get_running_loop().time
+        heartbeats: asyncio.Task[None] | None = None
         try:
-            # Not `async for`: it leaves a task of its own behind when cancelled half way.
+            # The first frame says that the worker takes this gateway's requests. It must not be
+            # ready before, and heartbeats make it ready.
             while isinstance(frame := await call.read(), pb.StepFrame):
-                self._deliver(frame, now_s())
+                if heartbeats is None:
+                    heartbeats = asyncio.create_task(self._status.read_heartbeats())
+                    heartbeats.add_done_callback(lambda _: self._end_watch_soon(call))
+                self._deliver(frame)
         except asyncio.CancelledError:
-            # A call cancelled by _reopen_watch ends its reader the way a cancelled task does.
+            # A call cancelled by _end_watch ends its reader the way a cancelled task does.
             if self._call is call:
                 raise
         finally:
             call.cancel()
             self._call = None
+            if heartbeats is not None:
+                heartbeats.cancel()
+                await asyncio.gather(heartbeats, return_exceptions=True)
 
-    def _deliver(self, frame: pb.StepFrame, now_s: float) -> None:
-        boxes = self._boxes
+    def _deliver(self, frame: pb.StepFrame) -> None:
+        boxes, now_s = self._boxes, asyncio.get_running_loop().time()
         for sequence in frame.sequences:
             box = boxes.get(sequence.key)
             if box is None or box.attempt != sequence.attempt:
@@ -193,25 +198,19 @@ class TextClient:
                 self.close_box(box)
                 if box.failure is not None and box.failure.code in LOSS_CODES:
                     self._observer.on_doubt()
-        if frame.HasField("heartbeat"):
-            self._was_live = True
-            self._observer.on_heartbeat(frame.heartbeat)
 
-    def _lose(self, error: ServiceError) -> bool:
-        """Fail every request that ran here: without a Watch the worker has dropped them.
-
-        Returns:
-            Whether the Watch had been live.
-        """
-        was_live, self._was_live = self._was_live, False
-        self._observer.on_lost(error)
+    def _lose(self, error: ServiceError) -> None:
+        """Fail every request that ran here: without a Watch the worker has dropped them."""
         boxes, self._boxes = self._boxes, {}
         for box in boxes.values():
             box.lose(error)
-        return was_live
 
-    def _reopen_watch(self) -> None:
-        """Replace a Watch that the worker does not know of."""
-        if self._call is not None:
-            call, self._call = self._call, None
+    def _end_watch_soon(self, call: WatchCall) -> None:
+        """End a Watch whose worker sends no more heartbeats, once frames that came are read."""
+        asyncio.get_running_loop().call_later(_DRAIN_S, self._end_watch, call)
+
+    def _end_watch(self, call: WatchCall | None) -> None:
+        """End a Watch if it is still the current one; a new one is opened."""
+        if call is not None and self._call is call:
+            self._call = None
             call.cancel()

@@ -7,14 +7,14 @@ HTTP, of queues, or of what a call means. Runs on the gateway's event loop.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import grpc.aio
 
-from gateway.fleet.worker_watch import WorkerObserver, keep_observing
+from gateway.fleet.status_client import StatusClient
+from gateway.fleet.worker_watch import WorkerObserver
 from shared import rpc
-from shared.errors import ServiceError, from_rpc
-from shared.pb import worker_pb2, worker_pb2_grpc
+from shared.errors import from_rpc
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -22,20 +22,16 @@ A = TypeVar("A")
 Method = Callable[[grpc.aio.Channel], "grpc.aio.UnaryUnaryMultiCallable[Q, A]"]
 StreamMethod = Callable[[grpc.aio.Channel], "grpc.aio.UnaryStreamMultiCallable[Q, A]"]
 
-_DESCRIBE_TIMEOUT_S: Final = 5.0
-
 
 class UnaryClient:
     def __init__(self, address: str, observer: WorkerObserver) -> None:
         self.address = address
-        self._observer = observer
         self._channel = rpc.open_channel(address)
-        self._stub = worker_pb2_grpc.WorkerStub(self._channel)
-        self._was_live = False
+        self._status = StatusClient(self._channel, observer)
 
     async def run(self) -> None:
-        """Keep card and heartbeats up to date until cancelled."""
-        await keep_observing(self._observe, self._lose)
+        """Keep card and heartbeats fresh until cancelled."""
+        await self._status.run()
 
     async def close(self) -> None:
         await self._channel.close()
@@ -69,20 +65,3 @@ class UnaryClient:
             raise from_rpc(failure) from None
         finally:
             call.cancel()
-
-    async def _observe(self) -> None:
-        request = worker_pb2.DescribeRequest()
-        self._observer.on_card(await self._stub.Describe(request, timeout=_DESCRIBE_TIMEOUT_S))
-        call = self._stub.Pulse(worker_pb2.PulseRequest())
-        try:
-            # Not `async for`, which leaves a task running when it is cancelled.
-            while isinstance(beat := await call.read(), worker_pb2.Heartbeat):
-                self._was_live = True
-                self._observer.on_heartbeat(beat)
-        finally:
-            call.cancel()
-
-    def _lose(self, error: ServiceError) -> bool:
-        was_live, self._was_live = self._was_live, False
-        self._observer.on_lost(error)
-        return was_live

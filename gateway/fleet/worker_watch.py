@@ -1,19 +1,16 @@
 """What the gateway knows of one worker process of any kind.
 
-Owns its state as heartbeats report it, its card, its counters, and the retry interval after a loss.
-The RPCs are in the client of its kind. Runs on the gateway's event loop; time is injected.
+Owns its state as heartbeats report it, its card and its counters.
+The RPCs are in the clients. Runs on the gateway's event loop; time is injected.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Final, Literal, NoReturn, Protocol
+from collections.abc import Callable
+from typing import Final, Literal, Protocol
 
-import grpc.aio
-
-from shared.errors import ServiceError, from_rpc
+from shared.errors import ServiceError
 from shared.pb import worker_pb2
 
 log = logging.getLogger(__name__)
@@ -23,8 +20,6 @@ _SILENCE_S: Final = 10.0
 # Heartbeats go on while the engine hangs in a step. Long prompt chunks take seconds on slow
 # machines; only a fault takes this long.
 _HANG_S: Final = 30.0
-_FIRST_PAUSE_S: Final = 0.05
-_LONGEST_PAUSE_S: Final = 0.25
 
 # Codes of a failure of the worker, not of the request: it is gone, about to exit, or has lost
 # track of this gateway. Another attempt may succeed.
@@ -124,29 +119,3 @@ class Counters:
     def values(self) -> dict[str, int]:
         """Return each counter by its name in worker.proto."""
         return {name: self._base[name] + self._last[name] for name in self._NAMES}
-
-
-async def keep_observing(
-    observe: Callable[[], Awaitable[None]], lose: Callable[[ServiceError], bool]
-) -> NoReturn:
-    """Observe a worker until cancelled; reconnect after every loss.
-
-    Args:
-        observe: observes over one connection; returns or raises when that ends.
-        lose: called with the reason; returns whether the worker had been live, in which case the
-            next attempt follows at once.
-    """
-    pause_s = 0.0
-    while True:
-        try:
-            await observe()
-        except grpc.aio.AioRpcError as failure:
-            error = from_rpc(failure)
-        else:
-            error = ServiceError("worker_unavailable", "The model worker has exited.")
-        pause_s = 0.0 if lose(error) else _lengthen(pause_s)
-        await asyncio.sleep(pause_s)
-
-
-def _lengthen(pause_s: float) -> float:
-    return min(max(pause_s * 2, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)

@@ -5,6 +5,7 @@ Text generation between a gateway and a text worker.
 
 One unary Submit per request, one Watch stream per gateway and worker: a
 frame per engine step carries the events of all of that gateway's requests.
+Card and heartbeats are the service Worker of worker.proto.
 """
 
 from collections import abc as _abc
@@ -13,7 +14,6 @@ from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from shared.pb import common_pb2 as _common_pb2
-from shared.pb import worker_pb2 as _worker_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -954,22 +954,18 @@ class StepFrame(_message.Message):
 
     STEP_FIELD_NUMBER: _builtins.int
     SEQUENCES_FIELD_NUMBER: _builtins.int
-    HEARTBEAT_FIELD_NUMBER: _builtins.int
     step: _builtins.int
     @_builtins.property
     def sequences(self) -> _containers.RepeatedCompositeFieldContainer[Global___SequenceFrame]: ...
-    @_builtins.property
-    def heartbeat(self) -> _worker_pb2.Heartbeat: ...
     def __init__(
         self,
         *,
         step: _builtins.int = ...,
         sequences: _abc.Iterable[Global___SequenceFrame] | None = ...,
-        heartbeat: _worker_pb2.Heartbeat | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "sequences", b"sequences", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["sequences", b"sequences", "step", b"step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -4,7 +4,6 @@ import grpc
 import warnings
 
 from shared.pb import text_pb2 as shared_dot_pb_dot_text__pb2
-from shared.pb import worker_pb2 as shared_dot_pb_dot_worker__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
@@ -35,11 +34,6 @@ class TextStub:
         Args:
             channel: A grpc.Channel.
         """
-        self.Describe = channel.unary_unary(
-                '/mlxcel.v1.Text/Describe',
-                request_serializer=shared_dot_pb_dot_worker__pb2.DescribeRequest.SerializeToString,
-                response_deserializer=shared_dot_pb_dot_worker__pb2.ModelCard.FromString,
-                _registered_method=True)
         self.Submit = channel.unary_unary(
                 '/mlxcel.v1.Text/Submit',
                 request_serializer=shared_dot_pb_dot_text__pb2.GenerateRequest.SerializeToString,
@@ -90,13 +84,6 @@ class TextStub:
 class TextServicer:
     """Missing associated documentation comment in .proto file."""
 
-    def Describe(self, request, context):
-        """The model card. UNAVAILABLE (code model_loading) until it is loaded.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
     def Submit(self, request, context):
         """Renders, tokenises and queues a request. FAILED_PRECONDITION without a
         live Watch of the same gateway id.
@@ -113,8 +100,9 @@ class TextServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Watch(self, request, context):
-        """Frames of this gateway's requests. A second Watch of the same gateway id
-        supersedes the first; when it ends, the gateway's sequences are dropped.
+        """Frames of this gateway's requests. The first frame is empty and comes at
+        once: Submit is possible from then on. A second Watch of the same gateway
+        id supersedes the first; when it ends, the gateway's sequences are dropped.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -160,11 +148,6 @@ class TextServicer:
 
 def add_TextServicer_to_server(servicer, server):
     rpc_method_handlers = {
-            'Describe': grpc.unary_unary_rpc_method_handler(
-                    servicer.Describe,
-                    request_deserializer=shared_dot_pb_dot_worker__pb2.DescribeRequest.FromString,
-                    response_serializer=shared_dot_pb_dot_worker__pb2.ModelCard.SerializeToString,
-            ),
             'Submit': grpc.unary_unary_rpc_method_handler(
                     servicer.Submit,
                     request_deserializer=shared_dot_pb_dot_text__pb2.GenerateRequest.FromString,
@@ -220,33 +203,6 @@ def add_TextServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class Text:
     """Missing associated documentation comment in .proto file."""
-
-    @staticmethod
-    def Describe(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/mlxcel.v1.Text/Describe',
-            shared_dot_pb_dot_worker__pb2.DescribeRequest.SerializeToString,
-            shared_dot_pb_dot_worker__pb2.ModelCard.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
 
     @staticmethod
     def Submit(request,

@@ -5,12 +5,12 @@ Text generation between a gateway and a text worker.
 
 One unary Submit per request, one Watch stream per gateway and worker: a
 frame per engine step carries the events of all of that gateway's requests.
+Card and heartbeats are the service Worker of worker.proto.
 """
 
 from collections import abc as _abc
 from grpc import aio as _aio
 from shared.pb import text_pb2 as _text_pb2
-from shared.pb import worker_pb2 as _worker_pb2
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -36,8 +36,6 @@ class TextStub:
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> TextAsyncStub: ...
-    Describe: _grpc.UnaryUnaryMultiCallable[_worker_pb2.DescribeRequest, _worker_pb2.ModelCard]
-    """The model card. UNAVAILABLE (code model_loading) until it is loaded."""
     Submit: _grpc.UnaryUnaryMultiCallable[_text_pb2.GenerateRequest, _text_pb2.Accepted]
     """Renders, tokenises and queues a request. FAILED_PRECONDITION without a
     live Watch of the same gateway id.
@@ -45,8 +43,9 @@ class TextStub:
     Cancel: _grpc.UnaryUnaryMultiCallable[_text_pb2.CancelRequest, _text_pb2.CancelReply]
     """Takes a request out of the queue or the batch. Idempotent."""
     Watch: _grpc.UnaryStreamMultiCallable[_text_pb2.WatchRequest, _text_pb2.StepFrame]
-    """Frames of this gateway's requests. A second Watch of the same gateway id
-    supersedes the first; when it ends, the gateway's sequences are dropped.
+    """Frames of this gateway's requests. The first frame is empty and comes at
+    once: Submit is possible from then on. A second Watch of the same gateway
+    id supersedes the first; when it ends, the gateway's sequences are dropped.
     """
     Tokenize: _grpc.UnaryUnaryMultiCallable[_text_pb2.TokenizeRequest, _text_pb2.TokenizeReply]
     Detokenize: _grpc.UnaryUnaryMultiCallable[_text_pb2.DetokenizeRequest, _text_pb2.DetokenizeReply]
@@ -59,8 +58,6 @@ class TextStub:
 @_typing.type_check_only
 class TextAsyncStub(TextStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
-    Describe: _aio.UnaryUnaryMultiCallable[_worker_pb2.DescribeRequest, _worker_pb2.ModelCard]  # type: ignore[assignment]
-    """The model card. UNAVAILABLE (code model_loading) until it is loaded."""
     Submit: _aio.UnaryUnaryMultiCallable[_text_pb2.GenerateRequest, _text_pb2.Accepted]  # type: ignore[assignment]
     """Renders, tokenises and queues a request. FAILED_PRECONDITION without a
     live Watch of the same gateway id.
@@ -68,8 +65,9 @@ class TextAsyncStub(TextStub):
     Cancel: _aio.UnaryUnaryMultiCallable[_text_pb2.CancelRequest, _text_pb2.CancelReply]  # type: ignore[assignment]
     """Takes a request out of the queue or the batch. Idempotent."""
     Watch: _aio.UnaryStreamMultiCallable[_text_pb2.WatchRequest, _text_pb2.StepFrame]  # type: ignore[assignment]
-    """Frames of this gateway's requests. A second Watch of the same gateway id
-    supersedes the first; when it ends, the gateway's sequences are dropped.
+    """Frames of this gateway's requests. The first frame is empty and comes at
+    once: Submit is possible from then on. A second Watch of the same gateway
+    id supersedes the first; when it ends, the gateway's sequences are dropped.
     """
     Tokenize: _aio.UnaryUnaryMultiCallable[_text_pb2.TokenizeRequest, _text_pb2.TokenizeReply]  # type: ignore[assignment]
     Detokenize: _aio.UnaryUnaryMultiCallable[_text_pb2.DetokenizeRequest, _text_pb2.DetokenizeReply]  # type: ignore[assignment]
@@ -80,14 +78,6 @@ class TextAsyncStub(TextStub):
     Slots: _aio.UnaryUnaryMultiCallable[_text_pb2.SlotsRequest, _text_pb2.SlotsReply]  # type: ignore[assignment]
 
 class TextServicer(metaclass=_abc_1.ABCMeta):
-    @_abc_1.abstractmethod
-    def Describe(
-        self,
-        request: _worker_pb2.DescribeRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_worker_pb2.ModelCard, _abc.Awaitable[_worker_pb2.ModelCard]]:
-        """The model card. UNAVAILABLE (code model_loading) until it is loaded."""
-
     @_abc_1.abstractmethod
     def Submit(
         self,
@@ -112,8 +102,9 @@ class TextServicer(metaclass=_abc_1.ABCMeta):
         request: _text_pb2.WatchRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_text_pb2.StepFrame], _abc.AsyncIterator[_text_pb2.StepFrame]]:
-        """Frames of this gateway's requests. A second Watch of the same gateway id
-        supersedes the first; when it ends, the gateway's sequences are dropped.
+        """Frames of this gateway's requests. The first frame is empty and comes at
+        once: Submit is possible from then on. A second Watch of the same gateway
+        id supersedes the first; when it ends, the gateway's sequences are dropped.
         """
 
     @_abc_1.abstractmethod

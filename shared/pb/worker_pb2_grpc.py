@@ -26,8 +26,7 @@ if _version_not_supported:
 
 
 class WorkerStub:
-    """What a worker that answers each call by itself serves beside the service of
-    its kind: everything but text, whose Watch carries the same.
+    """Every worker serves it beside the service of its kind.
     """
 
     def __init__(self, channel):
@@ -49,8 +48,7 @@ class WorkerStub:
 
 
 class WorkerServicer:
-    """What a worker that answers each call by itself serves beside the service of
-    its kind: everything but text, whose Watch carries the same.
+    """Every worker serves it beside the service of its kind.
     """
 
     def Describe(self, request, context):
@@ -61,8 +59,8 @@ class WorkerServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Pulse(self, request, context):
-        """A heartbeat at once, at least one a second, and one whenever the load
-        changes. Its end tells that the process is gone.
+        """A heartbeat at once, at least one a second, and one soon after the load
+        has changed. It ends with the process.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -90,8 +88,7 @@ def add_WorkerServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Worker:
-    """What a worker that answers each call by itself serves beside the service of
-    its kind: everything but text, whose Watch carries the same.
+    """Every worker serves it beside the service of its kind.
     """
 
     @staticmethod

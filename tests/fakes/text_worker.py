@@ -1,8 +1,9 @@
 """A text worker without a model: a real gRPC server that plays scripts.
 
-It keeps the protocol of text.proto to the letter: Watch before Submit, one Watch per gateway id,
-attempts, Cancel, a heartbeat each second, one frame per step, forced ids replayed in silence,
-isolation. What a request gives is in script.py. Runs inside a test's event loop, or as a process:
+It keeps the protocol of text.proto and worker.proto to the letter: Watch before Submit, one Watch
+per gateway id, attempts, Cancel, a heartbeat each second, one frame per step, forced ids replayed
+in silence, isolation. What a request gives is in script.py. Runs inside a test's event loop, or as
+a process:
 
     python -m tests.fakes.text_worker --address unix:PATH
 """
@@ -20,7 +21,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from shared import rpc
 from shared.errors import ServiceError, abort, to_message
 from shared.pb import text_pb2 as pb
-from shared.pb import text_pb2_grpc, worker_pb2
+from shared.pb import text_pb2_grpc, worker_pb2, worker_pb2_grpc
 from tests.fakes.script import Script, Token, prompt_text
 
 
@@ -42,7 +43,7 @@ class Sequence:
         return (self.request.priority or 2, self.request.arrival_ns)
 
 
-class FakeTextWorker(text_pb2_grpc.TextServicer):
+class FakeTextWorker(text_pb2_grpc.TextServicer, worker_pb2_grpc.WorkerServicer):
     """The fake.
 
     Args:
@@ -83,6 +84,7 @@ class FakeTextWorker(text_pb2_grpc.TextServicer):
         self._server: rpc.WorkerServer | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._outboxes: dict[str, asyncio.Queue[pb.StepFrame | None]] = {}
+        self._pulses: set[asyncio.Queue[worker_pb2.Heartbeat]] = set()
         self._queue: list[Sequence] = []
         self._batch: list[Sequence] = []
         self._step = 0
@@ -98,10 +100,11 @@ class FakeTextWorker(text_pb2_grpc.TextServicer):
             self._dying = None
         self._instance = secrets.token_hex(4)
         self.counters = worker_pb2.Counters()
-        self._outboxes, self._queue, self._batch = {}, [], []
+        self._outboxes, self._pulses, self._queue, self._batch = {}, set(), [], []
         self._step, self._stalled = 0, False
-        self._server = rpc.WorkerServer(self.address, "mlxcel.v1.Text")
+        self._server = rpc.WorkerServer(self.address, "mlxcel.v1.Worker", "mlxcel.v1.Text")
         text_pb2_grpc.add_TextServicer_to_server(self, self._server.server)
+        worker_pb2_grpc.add_WorkerServicer_to_server(self, self._server.server)
         await self._server.start()
         await self._server.set_ready(ready=not self.loading)
         self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._beat())]
@@ -159,6 +162,16 @@ class FakeTextWorker(text_pb2_grpc.TextServicer):
             await abort(context, ServiceError("model_loading", "Loading model"))
         return self.card
 
+    async def Pulse(self, request, context) -> AsyncIterator[worker_pb2.Heartbeat]:  # noqa: N802
+        pulse: asyncio.Queue[worker_pb2.Heartbeat] = asyncio.Queue()
+        pulse.put_nowait(self._heartbeat())
+        self._pulses.add(pulse)
+        try:
+            while True:
+                yield await pulse.get()
+        finally:
+            self._pulses.discard(pulse)
+
     async def Watch(self, request, context) -> AsyncIterator[pb.StepFrame]:  # noqa: N802
         self.watched.append(request.gateway_id)
         previous = self._outboxes.get(request.gateway_id)
@@ -167,7 +180,7 @@ class FakeTextWorker(text_pb2_grpc.TextServicer):
             self._drop(request.gateway_id)
         outbox: asyncio.Queue[pb.StepFrame | None] = asyncio.Queue()
         self._outboxes[request.gateway_id] = outbox
-        outbox.put_nowait(pb.StepFrame(step=self._step, heartbeat=self._heartbeat()))
+        outbox.put_nowait(pb.StepFrame(step=self._step))
         try:
             while (frame := await outbox.get()) is not None:
                 yield frame
@@ -330,9 +343,9 @@ class FakeTextWorker(text_pb2_grpc.TextServicer):
             self.send_heartbeats()
 
     def send_heartbeats(self) -> None:
-        """Send one to every gateway, in turn or out of it."""
-        for gateway_id in list(self._outboxes):
-            self._send(gateway_id, pb.StepFrame(step=self._step, heartbeat=self._heartbeat()))
+        """Send one to every gateway now."""
+        for pulse in self._pulses:
+            pulse.put_nowait(self._heartbeat())
 
     def _heartbeat(self) -> worker_pb2.Heartbeat:
         return worker_pb2.Heartbeat(

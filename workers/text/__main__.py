@@ -23,11 +23,12 @@ from workers.text.cache.footprint import plan_budget
 from workers.text.cache.prefix_cache import PrefixCache, PrefixLimits
 from workers.text.cache.prefix_store import PrefixStore, model_digest
 from workers.text.engine.active_requests import Frames
-from workers.text.engine.loop import Engine, EngineParts
+from workers.text.engine.loop import Engine
+from workers.text.engine.parts import EngineParts
 from workers.text.engine.reuse import Reuse
 from workers.text.engine.scheduler import MemoryPlan, Scheduler
+from workers.text.heartbeat import make_heartbeat
 from workers.text.prompt.template_setting import read_template
-from workers.text.pulse import read_heartbeat
 from workers.text.ready import make_ready
 from workers.text.sampling.repetition import default_rule
 from workers.text.service import TextService
@@ -56,7 +57,7 @@ class TextProcess(WorkerProcess):
         return self._service.require_ready().card
 
     def read_heartbeat(self) -> worker_pb2.Heartbeat:
-        return read_heartbeat(self._engine, self._service.ready)
+        return make_heartbeat(self._engine.snapshot, self._service.require_ready())
 
     # --------------------------------------------------- on the engine thread
 

@@ -17,7 +17,7 @@ from mlx_lm.utils import get_total_parameters
 from shared.pb import worker_pb2
 from shared.settings import TextSettings
 from workers.text.cache.prefix_cache import PrefixCache
-from workers.text.engine.loop import EngineParts
+from workers.text.engine.parts import EngineParts
 from workers.text.intake import Intake
 from workers.text.model import TextModel
 from workers.text.prompt.prompter import Prompter

@@ -12,18 +12,15 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-import grpc.aio
-
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
-from shared.pb import text_pb2_grpc, worker_pb2
-from workers.error_boundary import error_boundary
+from shared.pb import text_pb2_grpc
+from workers.error_boundary import RpcContext, error_boundary
 from workers.text.engine.command import CancelCommand, EngineCall, SubmitCommand
 from workers.text.engine.loop import Engine
 from workers.text.engine.outbox import Outbox
 from workers.text.engine.sequence import Sequence
 from workers.text.prompt.prompter import Prompter
-from workers.text.pulse import HEARTBEAT_S, HeartbeatStream
 from workers.text.ready import Ready
 from workers.worker_service import WorkerService
 
@@ -35,7 +32,6 @@ _MAX_RENDERING = 256
 _ENGINE_CALL_S = 60.0
 
 T = TypeVar("T")
-Context = grpc.aio.ServicerContext
 
 
 class TextService(text_pb2_grpc.TextServicer):
@@ -66,13 +62,7 @@ class TextService(text_pb2_grpc.TextServicer):
     # ------------------------------------------------------------- generation
 
     @error_boundary
-    async def Describe(
-        self, request: worker_pb2.DescribeRequest, context: Context
-    ) -> worker_pb2.ModelCard:
-        return self.require_ready().card
-
-    @error_boundary
-    async def Submit(self, request: pb.GenerateRequest, context: Context) -> pb.Accepted:
+    async def Submit(self, request: pb.GenerateRequest, context: RpcContext) -> pb.Accepted:
         ready = self.require_ready()
         if self._worker.draining:
             raise ServiceError("worker_unavailable", "The worker is going down.")
@@ -81,26 +71,24 @@ class TextService(text_pb2_grpc.TextServicer):
         # The Watch may have ended meanwhile, and with it whoever would cancel this request.
         self._check_watched(request.gateway_id)
         self._engine.put(SubmitCommand(sequence))
-        accepted.step = self._engine.step
+        accepted.step = self._engine.snapshot.step
         return accepted
 
     @error_boundary
-    async def Cancel(self, request: pb.CancelRequest, context: Context) -> pb.CancelReply:
+    async def Cancel(self, request: pb.CancelRequest, context: RpcContext) -> pb.CancelReply:
         self._engine.put(CancelCommand(request.gateway_id, request.key))
         return pb.CancelReply()
 
     async def Watch(
-        self, request: pb.WatchRequest, context: Context
+        self, request: pb.WatchRequest, context: RpcContext
     ) -> AsyncIterator[pb.StepFrame]:
         mail = self.outbox.open(request.gateway_id)
-        pulse = HeartbeatStream(self._engine)
         try:
-            yield pb.StepFrame(step=self._engine.step, heartbeat=self._worker.read_heartbeat())
+            # The first frame tells the gateway that it may submit.
+            yield pb.StepFrame(step=self._engine.snapshot.step)
             while not mail.closed:
-                frame = await mail.take(HEARTBEAT_S)
-                if not mail.closed and pulse.due():
-                    frame.heartbeat.CopyFrom(self._worker.read_heartbeat())
-                if frame.sequences or frame.HasField("heartbeat"):
+                frame = await mail.take()
+                if frame.sequences:
                     yield frame
         finally:
             self.outbox.close(mail, "ended")
@@ -108,12 +96,12 @@ class TextService(text_pb2_grpc.TextServicer):
     # ----------------------------------------------------------------- tokens
 
     @error_boundary
-    async def Tokenize(self, request: pb.TokenizeRequest, context: Context) -> pb.TokenizeReply:
+    async def Tokenize(self, request: pb.TokenizeRequest, context: RpcContext) -> pb.TokenizeReply:
         return await self._off_loop(_tokenize, self.require_ready(), request)
 
     @error_boundary
     async def Detokenize(
-        self, request: pb.DetokenizeRequest, context: Context
+        self, request: pb.DetokenizeRequest, context: RpcContext
     ) -> pb.DetokenizeReply:
         vocabulary = self.require_ready().model.vocabulary
         for token in request.ids:
@@ -127,21 +115,21 @@ class TextService(text_pb2_grpc.TextServicer):
         return pb.DetokenizeReply(text=await self._off_loop(vocabulary.decode, request.ids))
 
     @error_boundary
-    async def Render(self, request: pb.GenerateRequest, context: Context) -> pb.RenderReply:
+    async def Render(self, request: pb.GenerateRequest, context: RpcContext) -> pb.RenderReply:
         return await self._off_loop(_render, self.require_ready().prompter, request)
 
     # ------------------------------------------------------------------ state
 
     @error_boundary
     async def CacheStats(
-        self, request: pb.CacheStatsRequest, context: Context
+        self, request: pb.CacheStatsRequest, context: RpcContext
     ) -> pb.CacheStatsReply:
-        cache = self.require_ready().cache
-        return await self._on_engine(cache.stats) if cache else pb.CacheStatsReply()
+        self.require_ready()
+        return self._engine.snapshot.cache
 
     @error_boundary
     async def CacheReset(
-        self, request: pb.CacheResetRequest, context: Context
+        self, request: pb.CacheResetRequest, context: RpcContext
     ) -> pb.CacheResetReply:
         cache = self.require_ready().cache
         if cache is None:
@@ -150,17 +138,23 @@ class TextService(text_pb2_grpc.TextServicer):
         return pb.CacheResetReply(freed_bytes=freed_bytes, freed_entries=freed_entries)
 
     @error_boundary
-    async def Slots(self, request: pb.SlotsRequest, context: Context) -> pb.SlotsReply:
+    async def Slots(self, request: pb.SlotsRequest, context: RpcContext) -> pb.SlotsReply:
         slots = [pb.Slot(state=pb.Slot.STATE_IDLE)] * self.require_ready().card.max_batch_size
-        for sequence in self._engine.running():
-            slots[sequence.slot] = _slot(sequence)
+        snapshot = self._engine.snapshot
+        for index, request_id, prompt_tokens, completion_tokens, is_decoding in snapshot.running:
+            slots[index] = pb.Slot(
+                state=pb.Slot.STATE_DECODING if is_decoding else pb.Slot.STATE_PREFILL,
+                request_id=request_id,
+                prompt_tokens=prompt_tokens,
+                completion_tokens=completion_tokens,
+            )
         slots += [
-            pb.Slot(state=pb.Slot.STATE_QUEUED, request_id=sequence.request.request_id)
-            for sequence in self._engine.waiting()
+            pb.Slot(state=pb.Slot.STATE_QUEUED, request_id=request_id)
+            for request_id in snapshot.waiting
         ]
         reply = pb.SlotsReply(slots=slots)
-        for index, slot in enumerate(reply.slots):
-            slot.id = index
+        for number, slot in enumerate(reply.slots):
+            slot.id = number
         return reply
 
     # ---------------------------------------------------------------- innards
@@ -187,7 +181,7 @@ class TextService(text_pb2_grpc.TextServicer):
     async def _on_engine(self, work: Callable[[], T]) -> T:
         """Run something on the engine thread, between two steps."""
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Any] = loop.create_future()
+        future: asyncio.Future[T] = loop.create_future()
 
         def done(result: object) -> None:
             loop.call_soon_threadsafe(_settle, future, result)
@@ -200,16 +194,6 @@ class TextService(text_pb2_grpc.TextServicer):
 def _settle(future: asyncio.Future[Any], result: object) -> None:
     if not future.done():
         future.set_result(result)
-
-
-def _slot(sequence: Sequence) -> pb.Slot:
-    fed = sequence.first_token_s > 0
-    return pb.Slot(
-        state=pb.Slot.STATE_DECODING if fed else pb.Slot.STATE_PREFILL,
-        request_id=sequence.request.request_id,
-        prompt_tokens=len(sequence.prompt),
-        completion_tokens=len(sequence.ids),
-    )
 
 
 def _take_in(ready: Ready, request: pb.GenerateRequest) -> tuple[Sequence, pb.Accepted]:

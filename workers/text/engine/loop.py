@@ -1,9 +1,9 @@
 """The engine thread: one step after the other, for the whole batch.
 
-Owns the model and the loop that runs it. Requests come in through a queue, frames go out through
-one callback; nothing else crosses the thread's border but plain numbers for the heartbeat. An
+Owns the model and the loop that runs it. Commands come in through a queue, frames go out through
+a callback, and other threads read the latest `EngineSnapshot`; they share nothing else. An
 exception in a step fails every sequence with a typed error and ends the engine: MLX's state is
-unknown then, and a new process is the only safe place to go on.
+unknown then, and only a new process is safe.
 """
 
 from __future__ import annotations
@@ -13,12 +13,10 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
 
 from shared.pb import worker_pb2
 from workers import runtime
-from workers.text.engine.active_requests import ActiveRequests, Frames
+from workers.text.engine.active_requests import ActiveRequests
 from workers.text.engine.batch import Batch
 from workers.text.engine.command import (
     CancelCommand,
@@ -29,97 +27,59 @@ from workers.text.engine.command import (
 )
 from workers.text.engine.next_token import Sampled
 from workers.text.engine.pace import Pace
-from workers.text.engine.reuse import Reuse
-from workers.text.engine.scheduler import Scheduler
+from workers.text.engine.parts import EngineObserver, EngineParts
 from workers.text.engine.sequence import Sequence
-from workers.text.model import TextModel
+from workers.text.engine.snapshot import EngineSnapshot, take_snapshot
 
 log = logging.getLogger(__name__)
 
-# While steps are short, text is worked out after the next step has been launched, so that the
-# processor does not wait for Python. Launching a long step can block for most of it (the CPU
-# backend's queue is short), and then the text of the last one must not wait behind it.
+# While steps are short, tokens become text after the next step has been launched, so that the
+# device does not wait for Python. Launching a long step can block for most of it (the CPU
+# backend's queue is short), and then the text of the last step must not be delayed by it.
 _LAUNCH_FIRST_BELOW_S = 0.03
 _IDLE_WAIT_S = 0.5
-
-
-@dataclass(frozen=True)
-class EngineParts:
-    """What an engine runs: the model, who schedules it, what is reused between prompts."""
-
-    model: TextModel
-    scheduler: Scheduler
-    reuse: Reuse
-
-
-class EngineObserver(Protocol):
-    """Who hears from the engine. Every method is called on the engine thread."""
-
-    def ready(self, parts: EngineParts) -> None:
-        """The model is loaded; sequences are taken."""
-
-    def publish(self, step: int, frames: Frames) -> None:
-        """What a step did, per gateway id; without any when only the load has changed."""
-
-    def ended(self, failure: BaseException | None) -> None:
-        """The thread is about to end; with what ended it, unless it was told to stop."""
 
 
 class Engine:
     """Runs sequences on one model.
 
     Args:
-        load: makes what runs; called on the engine thread.
+        load: loads what is run; called on the engine thread.
 
     Attributes:
-        step: number of the last finished step.
-        counters: since the start; they only grow.
-        kv_bytes: held by the batch's cache.
+        snapshot: the latest; replaced as a whole, so any thread may read it.
     """
 
-    def __init__(
-        self,
-        load: Callable[[], EngineParts],
-        listener: EngineObserver,
-    ) -> None:
+    def __init__(self, load: Callable[[], EngineParts], observer: EngineObserver) -> None:
+        self.snapshot = EngineSnapshot()
         self._load = load
-        self._listener = listener
+        self._observer = observer
         self._commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
-        self._loaded = False
-        self._alive_s = time.monotonic()
         self._pace = Pace()
-        self._load_shown = (0, 0)
         self._has_worked = False
+        self._progress_s: float | None = None
         self._worked_s = 0.0
-        self.step = 0
-        self.kv_bytes = 0
-        self.counters = worker_pb2.Counters()
-        self._roster = ActiveRequests(self.counters)
+        self._step_number = 0
+        self._counters = worker_pb2.Counters()
+        self._active = ActiveRequests(self._counters)
         self.thread = threading.Thread(target=self._run, name="engine", daemon=True)
 
     # ------------------------------------------------------ from other threads
 
     def put(self, command: Command) -> None:
-        """Hand a command to the engine; it is looked at between two steps."""
+        """Queue a command; the engine executes it between two steps."""
         self._commands.put(command)
 
     def stop(self) -> None:
-        """End the thread after the step that runs."""
+        """End the thread after the current step."""
         self._commands.put(StopCommand())
 
     def step_age_s(self) -> float | None:
-        """Return the seconds since the engine last did something; None while loading."""
-        return time.monotonic() - self._alive_s if self._loaded else None
+        """Return the seconds since the engine last made progress; None while loading."""
+        progress_s = self.snapshot.progress_s
+        return None if progress_s is None else time.monotonic() - progress_s
 
-    def running(self) -> list[Sequence]:
-        """Return the sequences that hold a slot."""
-        return [*self._batch.rows, *self._scheduler.prefilling] if self._loaded else []
-
-    def waiting(self) -> list[Sequence]:
-        """Return the sequences that hold none."""
-        return list(self._scheduler.waiting) if self._loaded else []
-
-    # ----------------------------------------------------------- the own thread
+    # ---------------------------------------------------- on the engine thread
 
     def _run(self) -> None:
         failure: BaseException | None = None
@@ -127,24 +87,24 @@ class Engine:
             self._start()
             while self._step():
                 pass
-        # The rim of the thread: whatever happened, nobody may be left waiting.
+        # The thread's error boundary: whatever happened, every request must be answered.
         except BaseException as caught:
             failure = caught
-            if self._loaded:
-                log.exception("step %d failed", self.step + 1)
-                self._roster.fail_all()
+            if self._progress_s is not None:
+                log.exception("step %d failed", self._step_number + 1)
+                self._active.fail_all()
                 self._emit()
-        self._listener.ended(failure)
+        self._observer.ended(failure)
 
     def _start(self) -> None:
         parts = self._load()
         self._batch, self._scheduler, self._reuse = Batch(parts.model), parts.scheduler, parts.reuse
-        self._alive_s = time.monotonic()
-        self._loaded = True
-        self._listener.ready(parts)
+        self._progress_s = time.monotonic()
+        self._publish_snapshot()
+        self._observer.ready(parts)
 
     def _step(self) -> bool:
-        """Do one step; return False when told to stop."""
+        """Do one step; return False after `stop`."""
         batch, scheduler = self._batch, self._scheduler
         batch.build()
         is_short = self._pace.step_s < _LAUNCH_FIRST_BELOW_S
@@ -173,11 +133,11 @@ class Engine:
                 item.sequence.take_token(item.token, item.info)
         if sampled:
             self._pace.note_step()
-            self.counters.decode_steps += 1
-            self.counters.decode_tokens += len(sampled)
+            self._counters.decode_steps += 1
+            self._counters.decode_tokens += len(sampled)
 
     def _receive(self) -> bool:
-        """Take in what has arrived; wait for it when there is nothing else to do."""
+        """Execute queued commands, waiting for one if there is nothing to do; False: stop."""
         idle = not (self._batch.rows or self._scheduler.prefilling or self._scheduler.waiting)
         timeout_s = _IDLE_WAIT_S if idle else None
         while True:
@@ -191,27 +151,30 @@ class Engine:
             self._has_worked = True
             if isinstance(command, StopCommand):
                 return False
-            self._obey(command)
+            self._execute(command)
             idle = False
-        self._roster.expire(time.monotonic())
+        self._active.expire(time.monotonic())
         return True
 
     def _is_cold(self) -> bool:
         """Return whether nothing has run for so long that nothing may follow soon."""
         return self._has_worked and time.monotonic() > self._worked_s + runtime.RELEASE_AFTER_S
 
-    def _obey(self, command: SubmitCommand | CancelCommand | EngineCall) -> None:
+    def _execute(self, command: SubmitCommand | CancelCommand | EngineCall) -> None:
         if isinstance(command, EngineCall):
-            command.done(command.work())
+            result = command.work()
+            # Whoever has the result may look at the snapshot next.
+            self._publish_snapshot()
+            command.done(result)
             return
         if isinstance(command, SubmitCommand):
-            self._roster.enter(command.sequence)
+            self._active.enter(command.sequence)
             self._scheduler.waiting.append(command.sequence)
             return
-        self._roster.cancel(command.gateway_id, command.key)
+        self._active.cancel(command.gateway_id, command.key)
 
     def _retire(self) -> None:
-        """Let go of every sequence that has ended, and fill the slots."""
+        """Remove the sequences that have ended, and fill the free slots."""
         ended = [sequence for sequence in self._batch.rows if sequence.ended]
         for sequence in ended:
             self._reuse.keep_row(sequence, self._batch)
@@ -219,16 +182,17 @@ class Engine:
         for sequence in self._scheduler.drop_ended():
             self._reuse.keep_part(sequence)
         for sequence in self._scheduler.admit(self._batch.rows):
-            self._reuse.begin(sequence, self.running())
-            self.counters.sequences_started += not sequence.started
-            sequence.start(self.step)
+            self._reuse.begin(sequence, self._running())
+            self._counters.sequences_started += not sequence.started
+            sequence.start(self._step_number)
 
     def _prefill(self) -> None:
         """Prefill as much prompt as this step may."""
         pace, scheduler = self._pace, self._scheduler
         if scheduler.prefilling:
             self._emit()
-            # What is in flight is no part of what a chunk takes.
+            self._show_load()
+            # The time of the step in flight must not count as the chunk's.
             self._batch.wait()
         budget = scheduler.chunk_tokens(pace.step_s, pace.prefill_tokens, self._batch.rows)
         allowed = budget
@@ -244,17 +208,17 @@ class Engine:
                 self._reuse.keep_prompt(sequence)
             budget -= fed
             pace.note_prefill(fed, time.monotonic() - began_s)
-        self.counters.mixed_steps += bool(self._batch.rows) and budget < allowed
+        self._counters.mixed_steps += bool(self._batch.rows) and budget < allowed
 
     def _feed(self, sequences: list[Sequence], limit_tokens: int) -> int:
-        """Prefill one chunk, or several whole prompts; return the tokens it took, with padding."""
+        """Prefill one chunk, or several whole prompts; return the tokens fed, with padding."""
         before = sum(sequence.fed_tokens for sequence in sequences)
         if len(sequences) > 1:
             took = self._batch.prefill_together(sequences)
         else:
             took = self._batch.prefill(sequences[0], sequences[0].next_limit(limit_tokens))
-        self.counters.prefill_chunks += 1
-        self.counters.prefill_tokens += sum(s.fed_tokens for s in sequences) - before
+        self._counters.prefill_chunks += 1
+        self._counters.prefill_tokens += sum(s.fed_tokens for s in sequences) - before
         return took
 
     def _note_fed(self, sequence: Sequence) -> None:
@@ -265,7 +229,7 @@ class Engine:
         sequence.take_token(first.token, first.info)
 
     def _preempt(self) -> None:
-        """Take out a low sequence whose slot a high one needs, or one there is no memory for."""
+        """Preempt a sequence whose slot a higher class needs, or that memory has run out for."""
         rows = self._batch.rows
         victim = self._scheduler.victim(rows)
         spills = victim is None
@@ -282,26 +246,44 @@ class Engine:
         if spills:
             self._reuse.spill(victim)
         self._scheduler.put_back(victim)
-        self.counters.preemptions += 1
+        self._counters.preemptions += 1
 
     def _emit(self) -> None:
         """Turn tokens into events and publish them."""
-        if frames := self._roster.take_frames():
-            self._listener.publish(self.step, frames)
+        if frames := self._active.take_frames():
+            self._observer.publish(self._step_number, frames)
 
     def _rest(self) -> None:
         """Note that a step is done."""
-        self._alive_s = time.monotonic()
-        self.kv_bytes = self._batch.kv_bytes
-        load = (
-            len(self._batch.rows) + len(self._scheduler.prefilling),
-            len(self._scheduler.waiting),
-        )
-        if load != self._load_shown:
-            self._load_shown = load
-            self._listener.publish(self.step, {})
+        self._progress_s = now_s = time.monotonic()
         if self._batch.rows or self._scheduler.prefilling:
-            self.step += 1
-            self._worked_s = self._alive_s
+            self._step_number += 1
+            self._worked_s = now_s
         else:
             self._pace.pause()
+        self._publish_snapshot()
+
+    def _running(self) -> list[Sequence]:
+        """Return the sequences that hold a slot."""
+        return [*self._batch.rows, *self._scheduler.prefilling]
+
+    def _show_load(self) -> None:
+        """Publish a snapshot now if the load has changed: the rest of the step may take long.
+
+        Call it after `_emit`: a gateway corrects the load of a heartbeat by the frames after it.
+        """
+        if (len(self._running()), len(self._scheduler.waiting)) != self.snapshot.load:
+            self._publish_snapshot()
+
+    def _publish_snapshot(self) -> None:
+        before = self.snapshot
+        self.snapshot = take_snapshot(
+            self._step_number,
+            self._progress_s,
+            self._batch,
+            self._scheduler,
+            self._counters,
+            self._reuse.cache,
+        )
+        if self.snapshot.load != before.load:
+            self._observer.load_changed()

@@ -1,8 +1,7 @@
-"""Frames on their way to the gateways that watch.
+"""Frames between the engine and the Watch streams of gateways.
 
-The one place where the engine thread hands data to the event loop. Per gateway a bounded pile of
-frames waits for its Watch stream; a gateway that does not read loses its requests, nobody else
-notices. Runs on the event loop but for `publish`.
+Owns a bounded buffer per gateway. A gateway that does not read loses its requests; others are not
+affected. Runs on the event loop.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from collections.abc import Callable, Iterable
 from shared.pb import text_pb2 as pb
 from workers.text.engine.active_requests import Frames
 
-# A gateway reads within milliseconds. This much unread means that it hangs.
+# A gateway reads within milliseconds; one that leaves this much unread hangs.
 MAX_WAITING_BYTES = 32 * 1024 * 1024
 
 
@@ -29,32 +28,28 @@ class Mail:
         self.closed = ""
         self._frame = pb.StepFrame()
         self._bytes = 0
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
 
     def put(self, step: int, sequences: Iterable[pb.SequenceFrame]) -> None:
-        """Add what a step did, merging it with what has not been read."""
+        """Add the frames of a step to those that have not been read."""
         self._frame.step = step
         for sequence in sequences:
             self._bytes += sequence.ByteSize()
             self._frame.sequences.append(sequence)
         if self._bytes > MAX_WAITING_BYTES:
             self.close("overflow")
-        self._news.set()
+        self._changed.set()
 
     def close(self, reason: str) -> None:
-        """End the stream; what waits is dropped."""
+        """End the stream; unread frames are dropped."""
         self.closed = self.closed or reason
         self._frame, self._bytes = pb.StepFrame(), 0
-        self._news.set()
+        self._changed.set()
 
-    async def take(self, timeout_s: float) -> pb.StepFrame:
-        """Wait for news and return everything that waits; an empty frame after `timeout_s`."""
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._news.wait()
-        except TimeoutError:
-            pass
-        self._news.clear()
+    async def take(self) -> pb.StepFrame:
+        """Wait for frames and return all of them as one; an empty one once closed."""
+        await self._changed.wait()
+        self._changed.clear()
         frame, self._frame, self._bytes = self._frame, pb.StepFrame(), 0
         return frame
 
@@ -63,7 +58,7 @@ class Outbox:
     """All Watch streams of a worker.
 
     Args:
-        on_closed: called with a gateway id whose requests nobody listens to any more.
+        on_closed: called with the id of a gateway that no stream delivers to any more.
     """
 
     def __init__(self, on_closed: Callable[[str], None]) -> None:
@@ -86,12 +81,14 @@ class Outbox:
             self._on_closed(mail.gateway_id)
 
     def watched(self, gateway_id: str) -> bool:
-        """Return whether somebody reads this gateway's frames."""
+        """Return whether a stream of this gateway is open."""
         return gateway_id in self._mails
 
     def deliver(self, step: int, frames: Frames) -> None:
-        """Put the frames of a step where they belong; every watcher hears that it is done."""
-        for mail in list(self._mails.values()):
-            mail.put(step, frames.get(mail.gateway_id, ()))
-            if mail.closed:
-                self.close(mail, mail.closed)
+        """Put the frames of a step into the streams of their gateways."""
+        for gateway_id, sequences in frames.items():
+            mail = self._mails.get(gateway_id)
+            if mail is not None:
+                mail.put(step, sequences)
+                if mail.closed:
+                    self.close(mail, mail.closed)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 import mlx.core as mx
@@ -122,6 +123,11 @@ class Sequence:
     _frame_events: list[pb.Event] = field(default_factory=list)
     # Emission happens after the next launch: what was sampled but not yet turned into text.
     _unread: list[tuple[int, pb.TokenInfo | None]] = field(default_factory=list)
+
+    @cached_property
+    def request_id(self) -> str:
+        """Read once: a snapshot of every step needs it."""
+        return self.request.request_id
 
     @property
     def feed(self) -> list[int]:
@@ -260,7 +266,7 @@ class Sequence:
         self._unread.clear()
         self._say(self.output.finish())
         if self.must_call and not self.output.called:
-            log.warning("%s: a forced tool call did not come", self.request.request_id)
+            log.warning("%s: a forced tool call did not come", self.request_id)
         stop = self.output.stop_string
         if stop is not None:
             reason = Reason.REASON_STOP
