@@ -63,13 +63,17 @@ def load_mlx(folder: Path) -> Forward:
     """Return the forward pass of this project's network."""
     import mlx.core as mx  # noqa: PLC0415 - each engine is loaded in its own process only
 
-    from workers.embed.network import weights  # noqa: PLC0415
+    from workers.embed.network.family import (  # noqa: PLC0415
+        FAMILIES,
+        build_encoder,
+        read_weights,
+    )
     from workers.embed.pooling import POOLS  # noqa: PLC0415
 
     mx.set_default_device(mx.cpu if not mx.metal.is_available() else mx.gpu)
     config = json.loads((folder / "config.json").read_text())
-    family = weights.FAMILIES[config["model_type"]]
-    network, _ = weights.build(family, config, weights.read(folder), with_head=False)
+    family = FAMILIES[config["model_type"]]
+    network, _ = build_encoder(family, config, read_weights(folder), with_head=False)
     mx.eval(network.parameters())
 
     def forward(ids: Any, mask: Any) -> Any:

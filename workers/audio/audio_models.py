@@ -31,7 +31,6 @@ from workers.runtime import Device
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-_DEFAULT_TIMEOUT_S = 120
 # Queues of the model thread: each kind of call has a limit of its own.
 TRANSCRIPTION, SPEECH = "transcription", "speech"
 
@@ -155,7 +154,7 @@ def _describe(
     names = settings.alias or (paths[0].name,)
     networks = [item.network for item in (transcriber, synthesizer) if item is not None]
     arrays = [array for each in networks for array in read_parameters(each).values()]
-    limit = max(1, settings.queue_depth) * len(networks)
+    limit = settings.queue_depth * len(networks)
     return worker_pb2.ModelCard(
         name=names[0],
         aliases=dict.fromkeys((*names[1:], config.entry.name, *(path.name for path in paths))),
@@ -169,7 +168,7 @@ def _describe(
         max_batch_size=transcriber.batch if transcriber is not None else 1,
         slots=limit,
         queue_limit=limit,
-        call_timeout_ms=1000 * (settings.request_timeout_s or _DEFAULT_TIMEOUT_S),
+        call_timeout_ms=1000 * settings.request_timeout_s,
         audio=worker_pb2.AudioCard(
             transcribes=transcriber is not None,
             speaks=synthesizer is not None,

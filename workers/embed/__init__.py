@@ -1,4 +1,4 @@
 """The embedding and reranking worker: texts in, vectors or scores out.
 
-One encoder, one lane, and a thread for its tokenizer.
+One encoder on a model thread, and a thread for its tokenizer. Imports no other worker.
 """

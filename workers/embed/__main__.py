@@ -1,7 +1,7 @@
 """An embed or rerank worker process: `python -m workers.embed --config FLEET --name NAME`.
 
-Both kinds are one program: the checkpoint is loaded with pooling for the one, with a head that
-scores for the other.
+Both kinds are one program: a checkpoint is loaded with pooling for embed, or with a scoring head
+for rerank.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from shared.settings import EmbedSettings
 from shared.settings.encoder import RANK
 from workers import bootstrap
 from workers.bootstrap import WorkerConfig
-from workers.embed import model
-from workers.embed.batcher import Work
+from workers.embed.batcher import EncoderJob
+from workers.embed.model import EncoderModel, load_encoder
 from workers.embed.service import EmbedService
 from workers.model_thread import ModelThread
 from workers.unary import UnaryProcess
@@ -37,8 +37,8 @@ def check(settings: Any, folder: Path) -> None:  # noqa: ARG001 - the same for e
 
 
 async def _serve(config: WorkerConfig) -> int:
-    model_thread: ModelThread[model.EncoderModel, Work] = ModelThread(
-        lambda: model.load(config, process.device), config.settings.queue_depth
+    model_thread: ModelThread[EncoderModel, EncoderJob] = ModelThread(
+        lambda: load_encoder(config, process.device), config.settings.queue_depth
     )
     process = UnaryProcess(config, model_thread, _SERVICE)
     embed_pb2_grpc.add_EmbedServicer_to_server(EmbedService(model_thread), process.server)

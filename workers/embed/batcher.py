@@ -1,7 +1,7 @@
-"""Which rows go into the next forward pass.
+"""Chooses the rows of the next forward pass.
 
-Owns the order in which calls get their turn, and the merging of rows of several calls into one
-micro-batch of similar lengths, bounded in rows and in padded tokens. Pure; on the lane's thread.
+Owns the order in which calls are served, and the merging of rows of several calls into one
+micro-batch of similar lengths, limited in rows and in padded tokens. Pure; on the model thread.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from shared.pb import common_pb2 as common
 from workers.embed.row import Row
 from workers.job import Job
 
-# Rows shorter than this all count as of one length: a pass over them costs about the same.
+# Rows shorter than this count as equally long: a pass over them costs about the same.
 _SHORT_TOKENS = 16
 
 
-class Work(Job[NDArray[np.float32]]):
-    """One call: rows, and what the model has made of them so far.
+class EncoderJob(Job[NDArray[np.float32]]):
+    """One call: its rows, and the results so far.
 
     Attributes:
         left: indices of the rows to be computed, shortest first.
-        turns: micro-batches that were made up for this call.
+        turns: micro-batches that this call has led.
     """
 
     def __init__(
@@ -44,13 +44,13 @@ class Work(Job[NDArray[np.float32]]):
         self._results: NDArray[np.float32] | None = None
         self._missing = len(rows)
 
-    def take(self, longest: int) -> int | None:
-        """Return the longest row left that is no longer than this, and have it no more."""
+    def take_row(self, longest: int) -> int | None:
+        """Remove and return the longest row left of at most this length."""
         end = bisect.bisect_right(self.left, longest, key=lambda index: len(self.rows[index]))
         return self.left.pop(end - 1) if end else None
 
     def keep(self, index: int, result: NDArray[np.float32]) -> None:
-        """Keep what a row has become; answer the call with the last one."""
+        """Store a row's result; finish the call with the last one."""
         if self._results is None:
             self._results = np.empty((len(self.rows), len(result)), np.float32)
         self._results[index] = result
@@ -61,50 +61,50 @@ class Work(Job[NDArray[np.float32]]):
 
 @dataclass(frozen=True)
 class BatchLimits:
-    """Of one micro-batch. A row longer than `tokens` runs alone."""
+    """Limits of one micro-batch. A row longer than `tokens` runs alone."""
 
     rows: int
     tokens: int
 
 
-Pick = list[tuple[Work, int]]
+Pick = list[tuple[EncoderJob, int]]
 
 
-def pick(works: Sequence[Work], limits: BatchLimits) -> Pick:
+def pick(jobs: Sequence[EncoderJob], limits: BatchLimits) -> Pick:
     """Return the rows of the next micro-batch, and count the turn.
 
-    It is made up for the call of the highest class that has had the fewest turns: a new small
-    call thus waits for one micro-batch of a large one at most. Rows of the others fill it up
-    while their lengths are similar.
+    It is led by the call of the highest class with the fewest turns, so that a new small call
+    waits for at most one micro-batch of a large one. Rows of similar length from the other calls
+    fill it up.
 
     Args:
-        works: with rows left.
+        jobs: with rows left.
     """
     now_s = time.monotonic()
-    order = sorted(works, key=lambda work: (work.rank(now_s)[0], work.turns, work.arrival_ns))
+    order = sorted(jobs, key=lambda job: (job.rank(now_s)[0], job.turns, job.arrival_ns))
     leader = order[0]
     leader.turns += 1
     reach = max(len(leader.rows[leader.left[-1]]), _SHORT_TOKENS)
     batch: Pick = []
     width = 0
-    for work in order:
-        # The leader's own longest row comes first, whatever its length; others may be longer.
-        longest = reach if work is leader else 2 * reach
+    for job in order:
+        # The leader's longest row is taken first, whatever its length; others may be longer.
+        longest = reach if job is leader else 2 * reach
         while len(batch) < limits.rows:
-            index = work.take(_room(batch, width, longest, limits))
+            index = job.take_row(_room(batch, width, longest, limits))
             if index is None:
                 break
-            length = len(work.rows[index])
+            length = len(job.rows[index])
             if batch and length < reach // 2 and reach > _SHORT_TOKENS:
-                _give_back(work, index)
+                _give_back(job, index)
                 break
-            batch.append((work, index))
+            batch.append((job, index))
             width = max(width, bucket(length))
     return batch
 
 
 def _room(batch: Pick, width: int, longest: int, limits: BatchLimits) -> int:
-    """Return the length of the longest row that still fits."""
+    """Return the length of the longest row that fits into the batch."""
     if not batch:
         return longest
     fits = _widest(limits.tokens // (len(batch) + 1))
@@ -112,19 +112,19 @@ def _room(batch: Pick, width: int, longest: int, limits: BatchLimits) -> int:
 
 
 def _widest(tokens: int) -> int:
-    """Return the longest length whose bucket is no wider than this."""
+    """Return the longest length whose bucket is at most this wide."""
     step = _step(tokens)
     return tokens // step * step
 
 
-def _give_back(work: Work, index: int) -> None:
-    length = len(work.rows[index])
-    place = bisect.bisect_right(work.left, length, key=lambda other: len(work.rows[other]))
-    work.left.insert(place, index)
+def _give_back(job: EncoderJob, index: int) -> None:
+    length = len(job.rows[index])
+    position = bisect.bisect_right(job.left, length, key=lambda other: len(job.rows[other]))
+    job.left.insert(position, index)
 
 
 def bucket(length: int) -> int:
-    """Return the width that a length is padded to: an eighth more at most, beyond a few tokens.
+    """Return the width that a length is padded to: at most an eighth more, or 3 tokens.
 
     Few widths let the device reuse its buffers.
     """

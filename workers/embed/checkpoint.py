@@ -1,4 +1,4 @@
-"""What a checkpoint's folder says besides its weights: pooling, dense layers, norms, lengths.
+"""What a checkpoint's folder states besides weights: pooling, dense layers, norms, lengths.
 
 Reads config.json and the files of sentence-transformers. Loads no weights and no tokenizer.
 """
@@ -13,13 +13,13 @@ from typing import Any
 
 from shared.lifecycle import PermanentError
 
-# Longest text whatever a model says of itself.
+# Longest text of any model.
 LENGTH_CAP_TOKENS = 8192
-# tokenizer_config.json has 1e30 for "no limit".
+# tokenizer_config.json states 1e30 for "no limit".
 _SANE_LENGTH_TOKENS = 1_000_000
 NO_NORM, EUCLIDEAN = -1, 2
 
-# The booleans of an older 1_Pooling/config.json.
+# Booleans of older 1_Pooling/config.json files.
 _FLAGS: Mapping[str, str] = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_mean_tokens": "mean",
@@ -50,28 +50,28 @@ class Checkpoint:
 
     @property
     def is_classifier(self) -> bool:
-        """Whether it scores pairs with a head of its own."""
+        """Whether it has a scoring head."""
         names = self.config.get("architectures") or ()
         return any(str(name).endswith("ForSequenceClassification") for name in names)
 
     def folders(self, kind: str) -> list[Path]:
         """Return the folders of the modules of a kind, e.g. "Dense"."""
-        return [self.path / place for name, place in self.modules or () if name == kind]
+        return [self.path / folder for name, folder in self.modules or () if name == kind]
 
     def read(self, name: str) -> dict[str, Any]:
-        """Return a JSON file of the folder; empty when there is none."""
+        """Return a JSON object of the folder; empty without the file."""
         return read_object(self.path / name)
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Return a JSON object; empty when the file is not there.
+    """Return a JSON object; empty without the file.
 
     Raises:
         PermanentError: it is broken.
     """
     found = _read(path, {})
     if not isinstance(found, dict):
-        raise PermanentError(f"{path} is no JSON object")
+        raise PermanentError(f"{path} is not a JSON object")
     return found
 
 
@@ -84,11 +84,11 @@ def _read(path: Path, absent: Any) -> Any:
         raise PermanentError(f"{path} can't be read: {failure}") from None
 
 
-def read(path: Path) -> Checkpoint:
-    """Return what a folder says.
+def read_checkpoint(path: Path) -> Checkpoint:
+    """Return the configuration in a folder.
 
     Raises:
-        PermanentError: a file of it is broken.
+        PermanentError: one of its files is broken.
     """
     listed = _read(path / "modules.json", None)
     modules = None
@@ -101,32 +101,34 @@ def read(path: Path) -> Checkpoint:
 
 
 def read_pooling(checkpoint: Checkpoint) -> str | None:
-    """Return how a checkpoint pools; None when it does not say.
+    """Return a checkpoint's pooling; None if it states none.
 
     Raises:
-        PermanentError: in a way that is not known here.
+        PermanentError: its pooling is not supported.
     """
     folders = checkpoint.folders("Pooling") or [checkpoint.path / "1_Pooling"]
     table = read_object(folders[0] / "config.json")
     if not table:
         return None
     if table.get("include_prompt") is False:
-        raise PermanentError(f"{folders[0]}: include_prompt = false is not known")
+        raise PermanentError(f"{folders[0]}: include_prompt = false is not supported")
     mode = table.get("pooling_mode") or _legacy_mode(table, folders[0])
     if mode not in _MODES:
-        raise PermanentError(f"{folders[0]}: pooling {mode!r} is not known")
+        raise PermanentError(f"{folders[0]}: pooling {mode!r} is not supported")
     return _MODES[mode]
 
 
 def _legacy_mode(table: Mapping[str, Any], folder: Path) -> str:
     chosen = [mode for flag, mode in _FLAGS.items() if table.get(flag)]
     if len(chosen) > 1:
-        raise PermanentError(f"{folder}: more than one way of pooling: {', '.join(chosen)}")
+        raise PermanentError(
+            f"{folder}: several kinds of pooling are not supported: {', '.join(chosen)}"
+        )
     return chosen[0] if chosen else "mean"
 
 
 def read_norm(checkpoint: Checkpoint) -> int:
-    """Return the norm a checkpoint gives its vectors; Euclidean when it does not say."""
+    """Return a checkpoint's norm of vectors; Euclidean if it states none."""
     if checkpoint.modules is None or checkpoint.folders("Normalize"):
         return EUCLIDEAN
     return NO_NORM
@@ -136,8 +138,8 @@ def longest_text(checkpoint: Checkpoint, positions: int | None, wanted: int) -> 
     """Return the tokens of the longest text.
 
     Args:
-        positions: of a model with a table of them.
-        wanted: the setting; 0 for none.
+        positions: size of the model's table of positions; None without one.
+        wanted: the setting; 0 for no limit.
     """
     lengths = [
         LENGTH_CAP_TOKENS,

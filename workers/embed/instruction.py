@@ -1,7 +1,7 @@
-"""How each family is told what a text is for. Pure.
+"""How each family states in its input what a text is for. Pure.
 
 Sources: the model cards of Qwen3-Embedding, EmbeddingGemma and Qwen3-Reranker; for the others
-sentence-transformers' rule, which writes a prompt straight before the text.
+sentence-transformers, which writes a prompt directly before the text.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ RERANK_SUFFIX = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
 
 
 def write_instruction(family: str, instruction: str, text: str) -> str:
-    """Return a text with what it is for."""
+    """Return a text with its instruction."""
     if not instruction:
         return text
     if family == "qwen3":
@@ -28,6 +28,6 @@ def write_instruction(family: str, instruction: str, text: str) -> str:
 
 
 def write_rerank_prompt(instruction: str, query: str, document: str) -> str:
-    """Return what a generative reranker is asked about a document."""
+    """Return the question about a document for a generative reranker."""
     task = instruction.strip() or DEFAULT_RERANK_TASK
     return f"<Instruct>: {task}\n<Query>: {query}\n<Document>: {document}"

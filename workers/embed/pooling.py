@@ -1,6 +1,6 @@
-"""From the hidden states of a text's tokens to one vector, and from that to what is asked for.
+"""From the hidden states of a row's tokens to one vector, its norm and its size.
 
-Pooling and dense layers run on the device, in float32; norms are taken on the finished rows.
+Pooling and dense layers run on the device, in float32; norms are computed by numpy.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared.lifecycle import PermanentError
+from workers.arrays import read_arrays
 from workers.embed.checkpoint import NO_NORM, Checkpoint, read_object
 from workers.embed.network.attention import real_tokens
+from workers.embed.network.module import PerRow
 
 Vectors = NDArray[np.float32]
-# Hidden states [rows, width, size] and lengths [rows] to [rows, size].
-Pool = Callable[[mx.array, mx.array], mx.array]
 
-# llama.cpp's: vectors of norm 0 are meant to be stored as int16.
+# Source: llama.cpp, where vectors of norm 0 are to be stored as int16.
 _INT16_TOP = 32760.0
 _TINY = 1e-9
 _DENSE_ACTIVATIONS: dict[str, Callable[[mx.array], mx.array]] = {
@@ -44,7 +44,7 @@ def last_token(hidden: mx.array, lengths: mx.array) -> mx.array:
     return hidden[mx.arange(hidden.shape[0]), lengths - 1]
 
 
-POOLS: dict[str, Pool] = {
+POOLS: dict[str, PerRow] = {
     "cls": lambda hidden, _: hidden[:, 0],
     "mean": _mean,
     "max": _max,
@@ -93,41 +93,40 @@ def read_dense(checkpoint: Checkpoint) -> list[Dense]:
     """Return the dense layers of a checkpoint.
 
     Raises:
-        PermanentError: one can't be used.
+        PermanentError: one is broken or not supported.
     """
     return [_read_dense(folder) for folder in checkpoint.folders("Dense")]
 
 
 def _read_dense(folder: Path) -> Dense:
-    """Return a dense layer of sentence-transformers."""
     config = read_object(folder / "config.json")
     name = str(config.get("activation_function", "Identity")).rpartition(".")[2]
     if name not in _DENSE_ACTIVATIONS:
-        raise PermanentError(f"{folder}: activation {name!r} is not known")
+        raise PermanentError(f"{folder}: activation {name!r} is not supported")
     try:
-        weights = mx.load(str(folder / "model.safetensors"))
+        weights = read_arrays([folder / "model.safetensors"])
     except RuntimeError as failure:
         raise PermanentError(f"{folder} can't be loaded: {failure}") from None
     return Dense(weights["linear.weight"], weights.get("linear.bias"), name)
 
 
 def finish(vectors: Vectors, norm: int, dimensions: int | None) -> Vectors:
-    """Return vectors with the norm and the number of components asked for.
+    """Return vectors with the requested norm and number of components.
 
     Args:
         norm: as in EmbedRequest.normalize.
-        dimensions: kept of each, which is normalised again; None for all.
+        dimensions: leading components to keep, normalised again; None for all.
 
     Shape: [rows, size] to [rows, dimensions].
     """
-    done = normalize(vectors, norm)
-    if dimensions is None or dimensions >= done.shape[1]:
-        return done
-    return normalize(done[:, :dimensions], norm)
+    normalized = normalize(vectors, norm)
+    if dimensions is None or dimensions >= normalized.shape[1]:
+        return normalized
+    return normalize(normalized[:, :dimensions], norm)
 
 
 def normalize(vectors: Vectors, norm: int) -> Vectors:
-    """Return vectors of unit size; a vector of zeros stays one.
+    """Return vectors divided by their norm; zeros stay zeros.
 
     Source: llama.cpp's common_embd_normalize.
     """
@@ -139,7 +138,8 @@ def normalize(vectors: Vectors, norm: int) -> Vectors:
     elif norm == 1:
         length = size.sum(axis=1, keepdims=True)
     else:
-        # Of the largest component as unit, so that no power overflows.
+        # Relative to the largest component, so that no power overflows.
         top = np.maximum(size.max(axis=1, keepdims=True), _TINY)
         length = top * ((size / top) ** norm).sum(axis=1, keepdims=True) ** (1.0 / norm)
-    return (vectors / np.maximum(length, _TINY)).astype(np.float32)
+    normalized: Vectors = (vectors / np.maximum(length, _TINY)).astype(np.float32)
+    return normalized

@@ -1,4 +1,4 @@
-"""One sequence of tokens on its way to the model. Plain data."""
+"""One sequence of tokens for the model. Plain data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Row:
     """Token ids, never empty.
 
     Attributes:
-        types: which text of a pair each belongs to; None where all are of the first.
+        types: which text of a pair each token belongs to, 0 or 1; None if all are 0.
     """
 
     ids: NDArray[np.int32]
@@ -24,5 +24,5 @@ class Row:
 
     @property
     def key(self) -> tuple[bytes, bytes]:
-        """What two rows have in common if the model sees the same."""
+        """A key that is equal for rows with equal content."""
         return self.ids.tobytes(), b"" if self.types is None else self.types.tobytes()

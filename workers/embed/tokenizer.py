@@ -1,7 +1,7 @@
-"""From texts to rows of token ids, cut to what the model takes.
+"""From texts to rows of token ids, truncated to the model's length.
 
-Special tokens, truncation and pairs are the tokenizer's own; padding is the batch's. Runs on the
-one tokenizer thread, never on the event loop: a long text takes it tens of milliseconds.
+Special tokens, truncation and pairs are the tokenizer's; padding is the batch's. Runs on the one
+tokenizer thread, since a long text takes tens of milliseconds.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from shared.lifecycle import PermanentError
 from workers.embed.checkpoint import Checkpoint
 from workers.embed.row import Row
 
-# No ordinary text has this many characters per token: what lies beyond can't matter, unless the
-# first part turns out to be shorter than the limit.
+# No ordinary text has this many characters per token: the rest is only tokenized if the first part
+# turns out to be shorter than the limit.
 _CHARACTERS_PER_TOKEN = 64
-# What lies beyond is not read even then: blanks without end take minutes, and memory by the
-# gigabyte, on the one thread that all texts pass.
+# The rest is not tokenized even then: very long white space takes minutes, and gigabytes of memory,
+# on the one thread for all texts.
 _MOST_CHARACTERS = 1024 * 1024
-# By the files that name them, in order of precedence.
+# Keys of tokenizer_config.json, in order of precedence.
 _PAD_NAMES = ("pad_token", "eos_token")
 
 
@@ -36,27 +36,27 @@ class TextTokenizer:
 
     def __init__(self, checkpoint: Checkpoint, longest: int) -> None:
         self.longest = longest
-        self._tokenizer = load(checkpoint.path)
+        self._tokenizer = _load(checkpoint.path)
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(longest)
         self.pad_id = _pad_id(self._tokenizer, checkpoint.read("tokenizer_config.json"))
 
     def encode(self, texts: Sequence[str]) -> list[Row]:
-        """Return a row per text, special tokens included; a long one keeps its last special."""
+        """Return a row per text, with special tokens, also at the end of a truncated one."""
         clipped = [self._clip(text) for text in texts]
         return [self._row(found) for found in self._tokenizer.encode_batch_fast(clipped)]
 
     def encode_pairs(self, first: str, others: Sequence[str]) -> list[Row]:
-        """Return a row per pair; of one too long, the longer text is cut."""
+        """Return a row per pair; the longer text of a pair is truncated."""
         head = self._clip(first)
         pairs = [(head, self._clip(other)) for other in others]
         return [self._row(found) for found in self._tokenizer.encode_batch_fast(pairs)]
 
-    def take(self, ids: Sequence[int]) -> Row:
-        """Return a row of ids as they are."""
+    def make_row(self, ids: Sequence[int]) -> Row:
+        """Return a row of given ids, truncated."""
         return Row(np.asarray(ids[: self.longest], np.int32))
 
-    def piece(self, text: str) -> list[int]:
+    def encode_plain(self, text: str) -> list[int]:
         """Return the ids of a text without special tokens or truncation."""
         self._tokenizer.no_truncation()
         try:
@@ -64,14 +64,14 @@ class TextTokenizer:
         finally:
             self._tokenizer.enable_truncation(self.longest)
 
-    def pieces(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the ids of texts without special tokens, cut to the longest row."""
+    def encode_truncated(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the ids of texts without special tokens, truncated to the longest row."""
         clipped = [self._clip(text) for text in texts]
         found = self._tokenizer.encode_batch_fast(clipped, add_special_tokens=False)
         return [list(item.ids) for item in found]
 
     def _clip(self, text: str) -> str:
-        """Return as much of a long text as can matter."""
+        """Return the part of a long text that can be within the limit."""
         limit = self.longest * _CHARACTERS_PER_TOKEN
         if len(text) <= limit:
             return text
@@ -81,28 +81,29 @@ class TextTokenizer:
 
     def _row(self, encoding: Encoding) -> Row:
         if not encoding.ids:
-            # A tokenizer without special tokens gives nothing for white space.
+            # White space has no tokens if the tokenizer adds no special ones.
             return Row(np.asarray([self.pad_id], np.int32))
         types = np.asarray(encoding.type_ids, np.int32)
         return Row(np.asarray(encoding.ids, np.int32), types if types.any() else None)
 
 
-def load(path: Path) -> Tokenizer:
+def _load(path: Path) -> Tokenizer:
     """Return the tokenizer of a folder.
 
     Raises:
-        PermanentError: there is none that can be read.
+        PermanentError: it can't be read.
     """
     try:
         if (path / "tokenizer.json").is_file():
             return Tokenizer.from_file(str(path / "tokenizer.json"))
-        # Only older checkpoints need this library, which takes seconds to import.
+        # Only older checkpoints need this library, whose import takes seconds.
         from transformers import AutoTokenizer
 
-        return AutoTokenizer.from_pretrained(path).backend_tokenizer
-    # Both raise whatever they please on a broken file.
+        tokenizer: Tokenizer = AutoTokenizer.from_pretrained(path).backend_tokenizer
+        return tokenizer
+    # Both libraries raise many kinds of exceptions for a broken file.
     except Exception as failure:
-        raise PermanentError(f"{path}: no tokenizer can be read: {failure}") from failure
+        raise PermanentError(f"{path}: the tokenizer can't be read: {failure}") from failure
 
 
 def _pad_id(tokenizer: Tokenizer, config: dict[str, Any]) -> int:

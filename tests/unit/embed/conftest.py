@@ -11,9 +11,9 @@ from shared.kind import KINDS
 from tests import encoder_checkpoint
 from workers import runtime
 from workers.bootstrap import WorkerConfig
-from workers.embed import model as models
+from workers.embed.model import load_encoder
 
-# The same examples at every run, and no limit on time: the machine may be busy.
+# The same examples in every run, and no time limit, since the machine may be busy.
 settings.register_profile("embed", derandomize=True, deadline=None)
 settings.load_profile("embed")
 
@@ -34,9 +34,9 @@ def load_model():
 
     def load(folder, kind="embed", **options):
         settings = dataclasses.replace(KINDS[kind].settings(), model=str(folder), **options)
-        place = WorkerConfig(
+        config = WorkerConfig(
             Path("/"), WorkerEntry(0, kind, kind, "", 1, 0.0, {}), settings, "", 1.0
         )
-        return models.load(place, runtime.Device("CPU", 1 << 30, 512, full_precision=True))
+        return load_encoder(config, runtime.Device("CPU", 1 << 30, 512, full_precision=True))
 
     return load

@@ -1,4 +1,4 @@
-"""Each family's vectors and scores equal a plain float64 forward of the same weights."""
+"""Each family's vectors and scores equal a plain float64 forward pass with the same weights."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CLASSIFIERS = ("bert", "xlm-roberta", "modernbert")
 def draw_rows(model, seed=0):
     rng = np.random.default_rng(seed)
     rows = [rng.integers(4, model.card.vocab_tokens, length).tolist() for length in LENGTHS]
-    return [model.tokenizer.take(row) for row in rows]
+    return [model.tokenizer.make_row(row) for row in rows]
 
 
 @pytest.fixture(scope="session", params=CONFIGS)
@@ -64,10 +64,10 @@ def test_a_dense_layer_follows_the_pooling(make_checkpoint, load_model):
     assert vectors(model, [row])[0] @ (expected / np.linalg.norm(expected)) >= 0.9999
 
 
-def test_dense_layers_among_the_networks_own_weights_are_those_of_folders(
+def test_dense_layers_among_the_networks_weights_equal_those_of_folders(
     make_checkpoint, load_model
 ):
-    # As mlx-embeddings converts EmbeddingGemma: no list of modules, and one layer is quantised.
+    # As mlx-embeddings converts EmbeddingGemma: no list of modules, one layer quantised.
     folder, converted = make_checkpoint("gemma3_text"), make_checkpoint("gemma3_text")
     (converted / "modules.json").unlink()
     wide, narrow = (mx.random.normal(shape) * 0.2 for shape in ((64, 32), (32, 64)))
@@ -93,7 +93,7 @@ def test_a_cross_encoders_scores_equal_the_reference(family, make_checkpoint, lo
     folder = make_checkpoint(family, reranks=True)
     model, reference = load_model(folder, "rerank"), Reference(folder)
     documents = ["river", "the water flows", "money " * 40, "of the deep bank " * 60]
-    rows = model.judge.rows("the bank of a river", documents, "")
+    rows = model.scorer.make_rows("the bank of a river", documents, "")
     assert (rows[0].types is not None) == (family == "bert")
     assert max(map(len, rows)) <= model.tokenizer.longest
     scores = model.forward(rows)[:, 0]
@@ -106,23 +106,23 @@ def test_a_cross_encoders_scores_equal_the_reference(family, make_checkpoint, lo
 def test_a_generative_rerankers_scores_equal_the_reference(make_checkpoint, load_model):
     folder = make_checkpoint("qwen3", reranks=True)
     model, reference = load_model(folder, "rerank"), Reference(folder)
-    yes, no = (model.tokenizer.piece(word)[0] for word in ("yes", "no"))
-    rows = model.judge.rows("deep water", ["the river", "a bank " * 30], "find rivers")
+    yes, no = (model.tokenizer.encode_plain(word)[0] for word in ("yes", "no"))
+    rows = model.scorer.make_rows("deep water", ["the river", "a bank " * 30], "find rivers")
     scores = model.forward(rows)[:, 0]
     expected = [reference.odds(row.ids, yes, no) for row in rows]
     assert scores == pytest.approx(expected, abs=1e-5)
 
 
-def test_only_the_question_of_a_generative_reranker_is_cut(make_checkpoint, load_model):
+def test_only_the_question_of_a_generative_reranker_is_truncated(make_checkpoint, load_model):
     folder = make_checkpoint("qwen3", reranks=True)
     model = load_model(folder, "rerank", max_length=700)
-    short, long = model.judge.rows("deep water", ["the river", "a bank " * 2000], "")
+    short, long = model.scorer.make_rows("deep water", ["the river", "a bank " * 2000], "")
     assert len(long) == 700
     assert long.ids[:50].tolist() == short.ids[:50].tolist()
     assert long.ids[-40:].tolist() == short.ids[-40:].tolist()
 
 
-def test_attention_over_a_long_text_equals_attention_in_one_piece():
+def test_attention_in_blocks_equals_attention_in_one_piece():
     rng = np.random.default_rng(0)
     queries, keys, values = (mx.array(rng.standard_normal((1, 1, 1300, 4))) for _ in range(3))
     mask = attention.window_mask(mx.array([1250]), 1300, 700)
@@ -134,18 +134,18 @@ def test_attention_over_a_long_text_equals_attention_in_one_piece():
 
 def test_a_head_with_several_labels_is_refused(make_checkpoint, load_model):
     folder = make_checkpoint("bert", reranks=True, labels=3)
-    with pytest.raises(PermanentError, match="one label, and this checkpoint 3"):
+    with pytest.raises(PermanentError, match="one label; this checkpoint has 3"):
         load_model(folder, "rerank")
 
 
-def test_each_kind_of_worker_names_the_other_for_what_it_can_not_load(make_checkpoint, load_model):
+def test_a_checkpoint_of_the_other_kind_is_refused_with_the_right_flag(make_checkpoint, load_model):
     with pytest.raises(PermanentError, match="--reranker-model"):
         load_model(make_checkpoint("bert", reranks=True))
     with pytest.raises(PermanentError, match="--embedding-model"):
         load_model(make_checkpoint("bert"), "rerank")
 
 
-def test_a_checkpoint_without_a_weight_is_refused_by_its_name(make_checkpoint, load_model):
+def test_a_missing_weight_is_named(make_checkpoint, load_model):
     folder = make_checkpoint("bert")
     (folder / "config.json").write_text(
         (folder / "config.json")
@@ -157,7 +157,7 @@ def test_a_checkpoint_without_a_weight_is_refused_by_its_name(make_checkpoint, l
 
 
 @pytest.mark.parametrize("family", ["bert", "qwen3"])
-def test_quantised_weights_give_what_they_stand_for(family, make_checkpoint, load_model):
+def test_quantised_weights_equal_their_dequantised_ones(family, make_checkpoint, load_model):
     folder, plain = (make_checkpoint(family, pooling="mean") for _ in range(2))
     weights = mx.load(str(folder / "model.safetensors"))
     meant = dict(weights)

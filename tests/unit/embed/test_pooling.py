@@ -1,4 +1,4 @@
-"""Norms, dimensions, and what a checkpoint says of both."""
+"""Pooling, norms and dimensions, and how a checkpoint states them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.lifecycle import PermanentError
-from workers.embed import checkpoint as checkpoints
+from workers.embed.checkpoint import (
+    EUCLIDEAN,
+    LENGTH_CAP_TOKENS,
+    longest_text,
+    read_checkpoint,
+    read_norm,
+    read_pooling,
+)
 from workers.embed.pooling import POOLS, finish, normalize
 
 _FLOATS = st.floats(-(2.0**99), 2.0**99, width=32)
@@ -30,7 +37,7 @@ VECTORS = np.array([[3.0, -4.0], [0.0, 0.0], [1e-20, 0.0]], np.float32)
         (2**31 - 1, [0.75, -1.0]),
     ],
 )
-def test_a_norm_is_the_one_asked_for_and_zero_stays_zero(norm, first):
+def test_vectors_get_the_requested_norm_and_zero_stays_zero(norm, first):
     done = normalize(VECTORS, norm)
     assert done[0] == pytest.approx(first, rel=1e-5)
     assert done[1].tolist() == [0, 0]
@@ -51,7 +58,7 @@ def test_any_vector_gets_a_finite_norm(values, norm):
 
 
 @pytest.mark.parametrize("mode", POOLS)
-def test_padding_is_no_part_of_a_vector(mode):
+def test_padding_does_not_change_a_vector(mode):
     hidden = mx.array([[[1.0, -5.0], [3.0, -7.0], [math.nan, math.nan]]])
     expected = {"mean": [2, -6], "cls": [1, -5], "last": [3, -7], "max": [3, -5]}[mode]
     assert POOLS[mode](hidden, mx.array([2])).tolist() == [expected]
@@ -62,7 +69,7 @@ def write(folder, **files):
         path = folder / name.replace("__", "/")
         path.parent.mkdir(exist_ok=True)
         path.with_suffix(".json").write_text(json.dumps(table))
-    return checkpoints.read(folder)
+    return read_checkpoint(folder)
 
 
 @pytest.mark.parametrize(
@@ -77,8 +84,8 @@ def write(folder, **files):
         ({}, None),
     ],
 )
-def test_pooling_is_what_the_checkpoint_says(tmp_path, table, mode):
-    assert checkpoints.read_pooling(write(tmp_path, **{"1_Pooling__config": table})) == mode
+def test_pooling_is_read_from_the_checkpoint(tmp_path, table, mode):
+    assert read_pooling(write(tmp_path, **{"1_Pooling__config": table})) == mode
 
 
 @pytest.mark.parametrize(
@@ -90,35 +97,35 @@ def test_pooling_is_what_the_checkpoint_says(tmp_path, table, mode):
         {"pooling_mode_mean_tokens": True, "include_prompt": False},
     ],
 )
-def test_pooling_that_is_not_known_is_refused(tmp_path, table):
+def test_unsupported_pooling_is_refused(tmp_path, table):
     with pytest.raises(PermanentError):
-        checkpoints.read_pooling(write(tmp_path, **{"1_Pooling__config": table}))
+        read_pooling(write(tmp_path, **{"1_Pooling__config": table}))
 
 
 def test_a_broken_file_is_named(tmp_path):
     (tmp_path / "modules.json").write_text("{")
     with pytest.raises(PermanentError, match=r"modules\.json"):
-        checkpoints.read(tmp_path)
+        read_checkpoint(tmp_path)
 
 
-def test_the_longest_text_is_the_least_of_all_that_is_said(tmp_path):
+def test_the_longest_text_is_the_least_of_all_limits(tmp_path):
     files = {
         "sentence_bert_config": {"max_seq_length": 256},
         "tokenizer_config": {"model_max_length": 512},
     }
     found = write(tmp_path, **files)
-    assert checkpoints.longest_text(found, 300, 0) == 256
-    assert checkpoints.longest_text(found, 200, 0) == 200
-    assert checkpoints.longest_text(found, 200, 100) == 100
+    assert longest_text(found, 300, 0) == 256
+    assert longest_text(found, 200, 0) == 200
+    assert longest_text(found, 200, 100) == 100
 
 
-def test_a_checkpoint_that_says_nothing_gets_the_cap(tmp_path):
+def test_a_checkpoint_without_limits_gets_the_cap(tmp_path):
     found = write(tmp_path, tokenizer_config={"model_max_length": 1e30})
-    assert checkpoints.longest_text(found, None, 0) == checkpoints.LENGTH_CAP_TOKENS
-    assert checkpoints.read_norm(found) == checkpoints.EUCLIDEAN
+    assert longest_text(found, None, 0) == LENGTH_CAP_TOKENS
+    assert read_norm(found) == EUCLIDEAN
 
 
 @pytest.mark.parametrize(("kinds", "norm"), [(("Pooling",), -1), (("Pooling", "Normalize"), 2)])
-def test_the_norm_is_that_of_the_modules(tmp_path, kinds, norm):
+def test_the_norm_is_read_from_the_modules(tmp_path, kinds, norm):
     modules = [{"type": f"sentence_transformers.models.{kind}", "path": kind} for kind in kinds]
-    assert checkpoints.read_norm(write(tmp_path, modules=modules)) == norm
+    assert read_norm(write(tmp_path, modules=modules)) == norm

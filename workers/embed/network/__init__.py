@@ -1,5 +1,5 @@
-"""The forward passes this worker knows, one module per family.
+"""The forward passes of this worker, one module per family.
 
-Each offers a network whose call takes token ids and the lengths of rows padded on the right, and
-gives the last hidden states. What is made of those (pooling, heads) is the rest of the worker's.
+Each has a network that maps token ids and lengths of rows, padded on the right, to the last hidden
+states. Imports nothing of the worker's other modules, which add pooling and scoring.
 """

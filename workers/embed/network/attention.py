@@ -1,8 +1,8 @@
-"""What the networks share: which tokens may look at which, activations, and classifier heads.
+"""What the networks share: masks, activations and attention.
 
 Rows are padded on the right. Padding never changes a real token: masks hide it, and a masked
-query still sees itself, so that no softmax is over nothing (a NaN there would survive pooling,
-since 0 · NaN is NaN).
+query still attends to itself, so that no softmax is over nothing (a NaN there would survive
+pooling, since 0 · NaN is NaN).
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from functools import partial
 import mlx.core as mx
 from mlx import nn
 
-# Queries that are computed together. Where attention is no fused kernel, the scores of all pairs
-# of a text of 8192 tokens would take gigabytes.
+# Queries that are computed together. Without a fused attention kernel, the scores of a text of 8192
+# tokens would take gigabytes.
 _BLOCK = 1024
 
 Activation = Callable[[mx.array], mx.array]
-
-# erf(x) ≈ x · P(x²) / Q(x²) up to the point where float32 has it as 1: least squares on Chebyshev
-# nodes, reweighted until the largest error no longer falls. Below 4e-7 everywhere.
+# erf(x) ≈ x · P(x²) / Q(x²) up to where it is 1 in float32: least squares on Chebyshev nodes,
+# reweighted until the largest error no longer falls. The error is below 4e-7 everywhere.
 _ERF_END = 3.92
 _ERF_P = (
     1.1283790223507588,
@@ -42,10 +41,10 @@ _ERF_Q = (
 
 
 def gelu(x: mx.array) -> mx.array:
-    """Return the exact GELU, to 2e-6.
+    """Return GELU with an error below 2e-6.
 
-    MLX's CPU backend computes erf one number at a time, which takes longer than all products of a
-    layer; a quotient of polynomials becomes one loop that the compiler vectorises.
+    MLX's CPU backend computes erf one number at a time, which takes longer than all matrix products
+    of a layer; a quotient of polynomials is compiled to one vectorised loop.
     """
     return _gelu(x) if x.dtype == mx.float32 else nn.gelu(x)
 
@@ -80,7 +79,7 @@ def find_activation(name: str) -> Activation:
     """Return an activation by its name in config.json.
 
     Raises:
-        ValueError: it is not known.
+        ValueError: it is not supported.
     """
     if name not in ACTIVATIONS:
         raise ValueError(f"activation {name!r} is not one of {', '.join(ACTIVATIONS)}")
@@ -96,7 +95,7 @@ def real_tokens(lengths: mx.array, width: int) -> mx.array:
 
 
 def padding_mask(lengths: mx.array, width: int) -> mx.array:
-    """Return which keys a query may see when every token sees every other.
+    """Return which keys a query attends to if every token attends to every other.
 
     Shape: [rows, 1, 1, width].
     """
@@ -104,12 +103,12 @@ def padding_mask(lengths: mx.array, width: int) -> mx.array:
 
 
 def window_mask(lengths: mx.array, width: int, reach: int) -> mx.array:
-    """Return which keys a query may see when a token sees those at most `reach` away.
+    """Return which keys a query attends to if they are at most `reach` tokens away.
 
     Shape: [rows, 1, width, width].
     """
-    places = mx.arange(width)
-    distance = mx.abs(places[:, None] - places[None])
+    positions = mx.arange(width)
+    distance = mx.abs(positions[:, None] - positions[None])
     return (distance <= reach) & (real_tokens(lengths, width)[:, None, None] | (distance == 0))
 
 

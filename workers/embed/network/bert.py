@@ -1,7 +1,7 @@
-"""BERT and RoBERTa encoders (XLM-RoBERTa among them), and their one-label heads.
+"""BERT and RoBERTa encoders (XLM-RoBERTa among them), and their heads with one label.
 
-Parameters are named as in the published checkpoints, so that weights load as they are. The two
-families differ in where positions start and in the head. Runs on the thread that owns the model.
+Parameters are named as in the published checkpoints. The two families differ in their first
+position and in the head. Runs on the thread that owns the model.
 """
 
 from __future__ import annotations
@@ -12,11 +12,16 @@ from typing import Any
 import mlx.core as mx
 from mlx import nn
 
-from workers.embed.network.attention import attend, find_activation, padding_mask
+from workers.embed.network.attention import (
+    attend,
+    find_activation,
+    padding_mask,
+)
+from workers.embed.network.module import EncoderModule, HeadModule, NetworkModule
 
 
-class BertEmbeddings(nn.Module):
-    """Sum of what a token is, where it stands and which text it belongs to."""
+class BertEmbeddings(NetworkModule):
+    """The sum of token, position and type embeddings."""
 
     def __init__(self, config: Mapping[str, Any], first_position: int) -> None:
         super().__init__()
@@ -28,15 +33,14 @@ class BertEmbeddings(nn.Module):
         self._first_position = first_position
 
     def __call__(self, ids: mx.array, type_ids: mx.array | None) -> mx.array:
-        places = mx.arange(self._first_position, self._first_position + ids.shape[1])
+        positions = mx.arange(self._first_position, self._first_position + ids.shape[1])
         types = mx.zeros((1, 1), mx.int32) if type_ids is None else type_ids
-        total = self.word_embeddings(ids) + self.position_embeddings(places)
-        return self.LayerNorm(total + self.token_type_embeddings(types))
+        total = self.word_embeddings(ids) + self.position_embeddings(positions)
+        normed: mx.array = self.LayerNorm(total + self.token_type_embeddings(types))
+        return normed
 
 
-class SelfAttention(nn.Module):
-    """Queries, keys and values, and their mixing."""
-
+class SelfAttention(NetworkModule):
     def __init__(self, size: int, heads: int) -> None:
         super().__init__()
         self.query = nn.Linear(size, size)
@@ -45,12 +49,16 @@ class SelfAttention(nn.Module):
         self._heads = heads
 
     def __call__(self, x: mx.array, mask: mx.array | None) -> mx.array:
-        parts = (self.query(x), self.key(x), self.value(x))
-        split = [mx.unflatten(part, -1, (self._heads, -1)).transpose(0, 2, 1, 3) for part in parts]
-        return attend(*split, mask)
+        return attend(
+            self._split(self.query(x)), self._split(self.key(x)), self._split(self.value(x)), mask
+        )
+
+    def _split(self, x: mx.array) -> mx.array:
+        """Return an array by head: [rows, heads, width, size of a head]."""
+        return mx.unflatten(x, -1, (self._heads, -1)).transpose(0, 2, 1, 3)
 
 
-class BertOutput(nn.Module):
+class BertOutput(NetworkModule):
     """A projection, the residual, and the norm after it."""
 
     def __init__(self, width: int, size: int, eps: float) -> None:
@@ -59,12 +67,11 @@ class BertOutput(nn.Module):
         self.LayerNorm = nn.LayerNorm(size, eps=eps)
 
     def __call__(self, x: mx.array, residual: mx.array) -> mx.array:
-        return self.LayerNorm(self.dense(x) + residual)
+        normed: mx.array = self.LayerNorm(self.dense(x) + residual)
+        return normed
 
 
-class BertAttention(nn.Module):
-    """Self-attention with its output."""
-
+class BertAttention(NetworkModule):
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__()
         size, eps = config["hidden_size"], config.get("layer_norm_eps", 1e-12)
@@ -75,8 +82,8 @@ class BertAttention(nn.Module):
         return self.output(self.self(x, mask), x)
 
 
-class Intermediate(nn.Module):
-    """The widening half of the feed-forward part."""
+class Intermediate(NetworkModule):
+    """The first half of the feed-forward part."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__()
@@ -87,9 +94,7 @@ class Intermediate(nn.Module):
         return self._activate(self.dense(x))
 
 
-class BertLayer(nn.Module):
-    """One block."""
-
+class BertLayer(NetworkModule):
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__()
         self.attention = BertAttention(config)
@@ -105,15 +110,13 @@ class BertLayer(nn.Module):
         return self.output(self.intermediate(x), x)
 
 
-class Stack(nn.Module):
-    """All blocks."""
-
+class Stack(NetworkModule):
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__()
         self.layer = [BertLayer(config) for _ in range(config["num_hidden_layers"])]
 
 
-class Bert(nn.Module):
+class Bert(EncoderModule):
     """An encoder of the family.
 
     Args:
@@ -123,22 +126,13 @@ class Bert(nn.Module):
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__()
         if config.get("position_embedding_type", "absolute") != "absolute":
-            raise ValueError("only absolute position embeddings are known")
+            raise ValueError("only absolute position embeddings are supported")
         self.embeddings = BertEmbeddings(config, first_position(config))
         self.encoder = Stack(config)
 
     def __call__(
         self, ids: mx.array, lengths: mx.array | None, type_ids: mx.array | None = None
     ) -> mx.array:
-        """Return the last hidden states.
-
-        Args:
-            ids: [rows, width].
-            lengths: tokens of each row; None when every row fills the width.
-            type_ids: which text of a pair a token belongs to; None for the first.
-
-        Shape: [rows, width, size].
-        """
         mask = None if lengths is None else padding_mask(lengths, ids.shape[1])
         x = self.embeddings(ids, type_ids)
         for layer in self.encoder.layer:
@@ -149,41 +143,34 @@ class Bert(nn.Module):
 def first_position(config: Mapping[str, Any]) -> int:
     """Return the position of a row's first token.
 
-    RoBERTa counts from the padding id on. Source: transformers' create_position_ids_from_input_ids.
+    RoBERTa's positions start after the padding id.
+    Source: transformers' create_position_ids_from_input_ids.
     """
     if config["model_type"] in ("roberta", "xlm-roberta"):
         return int(config.get("pad_token_id", 1)) + 1
     return 0
 
 
-class BertHead(nn.Module):
-    """BERT's classifier: the pooler, then one label."""
+class BertHead(HeadModule):
+    """BERT's classifier: pooler, then one label."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__()
         self.pooler = {"dense": nn.Linear(config["hidden_size"], config["hidden_size"])}
         self.classifier = nn.Linear(config["hidden_size"], 1)
 
-    def __call__(self, hidden: mx.array, lengths: mx.array | None) -> mx.array:  # noqa: ARG002
-        """Return the logit of each row, from its first token.
-
-        Shape: [rows].
-        """
-        return self.classifier(mx.tanh(self.pooler["dense"](hidden[:, 0])))[:, 0]
+    def __call__(self, hidden: mx.array, lengths: mx.array) -> mx.array:  # noqa: ARG002 - it scores the first token
+        logits: mx.array = self.classifier(mx.tanh(self.pooler["dense"](hidden[:, 0])))
+        return logits[:, 0]
 
 
-class RobertaHead(nn.Module):
-    """RoBERTa's classifier."""
-
+class RobertaHead(HeadModule):
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__()
         size = config["hidden_size"]
         self.classifier = {"dense": nn.Linear(size, size), "out_proj": nn.Linear(size, 1)}
 
-    def __call__(self, hidden: mx.array, lengths: mx.array | None) -> mx.array:  # noqa: ARG002
-        """Return the logit of each row, from its first token.
-
-        Shape: [rows].
-        """
+    def __call__(self, hidden: mx.array, lengths: mx.array) -> mx.array:  # noqa: ARG002 - it scores the first token
         x = mx.tanh(self.classifier["dense"](hidden[:, 0]))
-        return self.classifier["out_proj"](x)[:, 0]
+        logits: mx.array = self.classifier["out_proj"](x)
+        return logits[:, 0]

@@ -1,7 +1,7 @@
-"""Decoders that embed: Qwen3 (causal) and EmbeddingGemma (a Gemma 3 that looks both ways).
+"""Decoders that embed: Qwen3 (causal) and EmbeddingGemma (a Gemma 3 with bidirectional attention).
 
-The layers are mlx-lm's; what differs from generating text is here: no cache, rows padded on the
-right, and for Gemma other masks. Runs on the thread that owns the model.
+The layers are mlx-lm's. What differs from text generation is here: no cache, rows padded on the
+right, and other masks for Gemma. Runs on the thread that owns the model.
 """
 
 from __future__ import annotations
@@ -25,53 +25,49 @@ class Decoder:
 
     Args:
         network: mlx-lm's model.
-        dense: weights of layers after the pooling, where a checkpoint has them among its own.
-        looks_both_ways: whether every token sees those after it, too.
+        dense: weights of layers after the pooling, if a checkpoint has them among its own.
+        is_bidirectional: whether tokens also attend to those after them.
     """
 
     def __init__(
-        self, network: Any, dense: Sequence[mx.array] = (), *, looks_both_ways: bool
+        self, network: Any, dense: Sequence[mx.array] = (), *, is_bidirectional: bool
     ) -> None:
         self.network = network
         self.dense = dense
-        self._looks_both_ways = looks_both_ways
+        self._is_bidirectional = is_bidirectional
 
     def __call__(
         self,
         ids: mx.array,
         lengths: mx.array | None,
-        type_ids: mx.array | None = None,  # noqa: ARG002 - decoders don't tell texts apart
+        type_ids: mx.array | None = None,  # noqa: ARG002 - decoders have no token types
     ) -> mx.array:
         """Return the last hidden states.
 
-        What comes after a token does not reach it in a causal model, so padding on the right
-        needs no mask there.
-
-        Args:
-            ids: [rows, width].
-            lengths: tokens of each row; None when every row fills the width.
-
-        Shape: [rows, width, size].
+        A causal model needs no mask for padding on the right.
         """
-        if not self._looks_both_ways:
-            return self.network.model(ids)
-        return self._look_both_ways(ids, lengths)
+        if not self._is_bidirectional:
+            hidden: mx.array = self.network.model(ids)
+            return hidden
+        return self._run_bidirectional(ids, lengths)
 
-    def logits(self, hidden: mx.array) -> mx.array:
-        """Return what the language head makes of hidden states.
+    def read_logits(self, hidden: mx.array) -> mx.array:
+        """Return the language head's output.
 
         Shape: [rows, size] to [rows, vocabulary].
         """
         head = getattr(self.network, "lm_head", None)
-        return self.network.model.embed_tokens.as_linear(hidden) if head is None else head(hidden)
+        project = self.network.model.embed_tokens.as_linear if head is None else head
+        logits: mx.array = project(hidden)
+        return logits
 
-    def _look_both_ways(self, ids: mx.array, lengths: mx.array | None) -> mx.array:
+    def _run_bidirectional(self, ids: mx.array, lengths: mx.array | None) -> mx.array:
         inner = self.network.model
         rows, width = ids.shape
         x = inner.embed_tokens(ids)
         x = x * mx.array(inner.args.hidden_size**0.5).astype(x.dtype)
         whole = None if lengths is None else padding_mask(lengths, width)
-        # Source: transformers' Gemma3TextConfig, which halves the window of both-way models.
+        # Source: transformers' Gemma3TextConfig, which halves the window of bidirectional models.
         reach = inner.args.sliding_window // 2
         near = whole
         if width > reach + 1:
@@ -79,10 +75,11 @@ class Decoder:
             near = window_mask(filled, width, reach)
         for layer in inner.layers:
             x = layer(x, near if layer.self_attn.is_sliding else whole)
-        return inner.norm(x)
+        hidden: mx.array = inner.norm(x)
+        return hidden
 
 
-def load(path: Path, config: Mapping[str, Any], *, with_head: bool) -> Decoder:
+def load_decoder(path: Path, config: Mapping[str, Any], *, with_head: bool) -> Decoder:
     """Load a decoder's weights.
 
     Args:
@@ -91,8 +88,8 @@ def load(path: Path, config: Mapping[str, Any], *, with_head: bool) -> Decoder:
     module = _MODULES[config["model_type"]]
     dense: dict[str, mx.array] = {}
 
-    class Named(module.Model):  # type: ignore[misc]
-        """mlx-lm's model, for checkpoints that hold the inner model alone."""
+    class Named(module.Model):  # type: ignore[misc,name-defined] # chosen by family at run time
+        """mlx-lm's model, also for checkpoints that hold the inner model alone."""
 
         def sanitize(self, weights: dict[str, mx.array]) -> dict[str, mx.array]:
             outer = ("model.", "lm_head.")
@@ -104,9 +101,10 @@ def load(path: Path, config: Mapping[str, Any], *, with_head: bool) -> Decoder:
             }
             if not with_head:
                 named.pop("lm_head.weight", None)
-            return super().sanitize(named)
+            sanitized: dict[str, mx.array] = super().sanitize(named)
+            return sanitized
 
-    # Without its head a model has none to load: as if it were tied to the embeddings.
+    # A model whose head is tied to the embeddings expects no weights of a head.
     changes = {} if with_head else {"tie_word_embeddings": True}
     network, _ = load_model(
         path,
@@ -114,15 +112,15 @@ def load(path: Path, config: Mapping[str, Any], *, with_head: bool) -> Decoder:
         get_model_classes=lambda config: (Named, module.ModelArgs),  # noqa: ARG005 - its signature
     )
     both = bool(config.get("use_bidirectional_attention"))
-    return Decoder(network, _read_dense(dense, config), looks_both_ways=both)
+    return Decoder(network, _read_dense(dense, config), is_bidirectional=both)
 
 
 def _read_dense(arrays: Mapping[str, mx.array], config: Mapping[str, Any]) -> list[mx.array]:
-    """Return the weights of dense layers, in order, as they were before they were quantised.
+    """Return the dequantised weights of dense layers, in order.
 
-    Source: mlx-embeddings, whose converter writes EmbeddingGemma so.
+    Source: the layout that mlx-embeddings' converter writes for EmbeddingGemma.
     """
-    layers = []
+    layers: list[mx.array] = []
     while (weight := arrays.get(f"{_DENSE}{len(layers)}.weight")) is not None:
         name = f"{_DENSE}{len(layers)}"
         if (scales := arrays.get(f"{name}.scales")) is not None:

@@ -1,7 +1,7 @@
-"""ModernBERT encoders, and their one-label head.
+"""ModernBERT encoders, and their head with one label.
 
-Pre-norm blocks with rotary positions; most layers see a window only, and each kind of layer has
-a rotary base of its own. Parameters are named as in the published checkpoints. Runs on the thread
+Pre-norm blocks with rotary positions; most layers attend to a window only, and each kind of layer
+has its own rotary base. Parameters are named as in the published checkpoints. Runs on the thread
 that owns the model.
 """
 
@@ -20,6 +20,7 @@ from workers.embed.network.attention import (
     real_tokens,
     window_mask,
 )
+from workers.embed.network.module import EncoderModule, HeadModule, NetworkModule
 
 # Defaults of transformers' ModernBertConfig, for the fields a config.json may leave out.
 _DEFAULTS: Mapping[str, Any] = {
@@ -43,15 +44,15 @@ _THETAS: Mapping[bool, tuple[str, str]] = {
 
 
 def complete(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a config with every field given."""
+    """Return a config with its missing fields."""
     return {**_DEFAULTS, **{name: value for name, value in config.items() if value is not None}}
 
 
 def _is_global(config: Mapping[str, Any], index: int) -> bool:
     kinds = config.get("layer_types")
     if kinds:
-        return kinds[index] == "full_attention"
-    return index % config["global_attn_every_n_layers"] == 0
+        return bool(kinds[index] == "full_attention")
+    return index % int(config["global_attn_every_n_layers"]) == 0
 
 
 def _rope_base(config: Mapping[str, Any], *, is_global: bool) -> float:
@@ -59,7 +60,7 @@ def _rope_base(config: Mapping[str, Any], *, is_global: bool) -> float:
     kind, plain = _THETAS[is_global]
     nested = (config.get("rope_parameters") or {}).get(kind) or {}
     if nested.get("rope_type", "default") != "default":
-        raise ValueError(f"rope type {nested['rope_type']!r} is not known")
+        raise ValueError(f"rope type {nested['rope_type']!r} is not supported")
     return float(nested.get("rope_theta", config[plain]))
 
 
@@ -67,8 +68,8 @@ def _norm(config: Mapping[str, Any]) -> nn.LayerNorm:
     return nn.LayerNorm(config["hidden_size"], eps=config["norm_eps"], bias=config["norm_bias"])
 
 
-class ModernBertEmbeddings(nn.Module):
-    """Token vectors, normed; positions come in with the attention."""
+class ModernBertEmbeddings(NetworkModule):
+    """Normed token embeddings; positions are added by the attention."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__()
@@ -76,12 +77,11 @@ class ModernBertEmbeddings(nn.Module):
         self.norm = _norm(config)
 
     def __call__(self, ids: mx.array) -> mx.array:
-        return self.norm(self.tok_embeddings(ids))
+        normed: mx.array = self.norm(self.tok_embeddings(ids))
+        return normed
 
 
-class ModernBertAttention(nn.Module):
-    """Self-attention with rotary positions."""
-
+class ModernBertAttention(NetworkModule):
     def __init__(self, config: Mapping[str, Any], *, is_global: bool) -> None:
         super().__init__()
         size, bias = config["hidden_size"], config["attention_bias"]
@@ -93,10 +93,12 @@ class ModernBertAttention(nn.Module):
 
     def __call__(self, x: mx.array, mask: mx.array | None) -> mx.array:
         parts = mx.unflatten(self.Wqkv(x), -1, (3, self._heads, -1)).transpose(2, 0, 3, 1, 4)
-        return self.Wo(attend(self.rope(parts[0]), self.rope(parts[1]), parts[2], mask))
+        mixed = attend(self.rope(parts[0]), self.rope(parts[1]), parts[2], mask)
+        output: mx.array = self.Wo(mixed)
+        return output
 
 
-class Gated(nn.Module):
+class Gated(NetworkModule):
     """The gated feed-forward part."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -108,11 +110,12 @@ class Gated(nn.Module):
 
     def __call__(self, x: mx.array) -> mx.array:
         value, gate = mx.split(self.Wi(x), 2, axis=-1)
-        return self.Wo(self._activate(value) * gate)
+        output: mx.array = self.Wo(self._activate(value) * gate)
+        return output
 
 
-class ModernBertLayer(nn.Module):
-    """One block; the first needs no norm of its own, since the embeddings are normed."""
+class ModernBertLayer(NetworkModule):
+    """One block; the first has no attention norm, since the embeddings are normed."""
 
     def __init__(self, config: Mapping[str, Any], index: int) -> None:
         super().__init__()
@@ -127,8 +130,8 @@ class ModernBertLayer(nn.Module):
         return x + self.mlp(self.mlp_norm(x))
 
 
-class ModernBert(nn.Module):
-    """An encoder of the family; the checkpoint's parameters lie under `model`.
+class ModernBert(EncoderModule):
+    """An encoder of the family; its parameters in a checkpoint have the prefix `model`.
 
     Args:
         config: complete.
@@ -148,16 +151,8 @@ class ModernBert(nn.Module):
         self,
         ids: mx.array,
         lengths: mx.array | None,
-        type_ids: mx.array | None = None,  # noqa: ARG002 - this family does not tell texts apart
+        type_ids: mx.array | None = None,  # noqa: ARG002 - this family has no token types
     ) -> mx.array:
-        """Return the last hidden states.
-
-        Args:
-            ids: [rows, width].
-            lengths: tokens of each row; None when every row fills the width.
-
-        Shape: [rows, width, size].
-        """
         rows, width = ids.shape
         whole = None if lengths is None else padding_mask(lengths, width)
         near = whole
@@ -167,10 +162,11 @@ class ModernBert(nn.Module):
         x = self.embeddings(ids)
         for layer in self.layers:
             x = layer(x, whole, near)
-        return self.final_norm(x)
+        hidden: mx.array = self.final_norm(x)
+        return hidden
 
 
-class ModernBertHead(nn.Module):
+class ModernBertHead(HeadModule):
     """ModernBERT's classifier: a pooled vector, a dense layer with its norm, then one label."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -184,18 +180,13 @@ class ModernBertHead(nn.Module):
         self._activate = find_activation(config["classifier_activation"])
         self._pools_mean = config["classifier_pooling"] == "mean"
 
-    def __call__(self, hidden: mx.array, lengths: mx.array | None) -> mx.array:
-        """Return the logit of each row.
-
-        Shape: [rows].
-        """
+    def __call__(self, hidden: mx.array, lengths: mx.array) -> mx.array:
         x = self.head["dense"](self._pool(hidden, lengths))
-        return self.classifier(self.head["norm"](self._activate(x)))[:, 0]
+        logits: mx.array = self.classifier(self.head["norm"](self._activate(x)))
+        return logits[:, 0]
 
-    def _pool(self, hidden: mx.array, lengths: mx.array | None) -> mx.array:
+    def _pool(self, hidden: mx.array, lengths: mx.array) -> mx.array:
         if not self._pools_mean:
             return hidden[:, 0]
-        if lengths is None:
-            return hidden.mean(axis=1)
         real = real_tokens(lengths, hidden.shape[1])[..., None]
         return mx.where(real, hidden, 0).sum(axis=1) / lengths[:, None]

@@ -1,7 +1,7 @@
-"""Puts a checkpoint's weights into an encoder and its head.
+"""The table of encoder families, and the loading of an encoder and its head.
 
-Owns the table of families, the names that differ between a bare encoder and one with a head, and
-quantised layers. Runs on the thread that owns the model.
+Owns the parameter names that differ between a bare encoder and one with a head, and quantised
+layers. Runs on the thread that owns the model.
 """
 
 from __future__ import annotations
@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import mlx.core as mx
 from mlx import nn
-from mlx.utils import tree_flatten
 
+from workers.arrays import Arrays, read_arrays, read_parameters
 from workers.embed.network import bert, modernbert
-
-Weights = dict[str, mx.array]
+from workers.embed.network.module import EncoderModule, HeadModule
 
 
 @dataclass(frozen=True)
@@ -25,14 +23,14 @@ class Family:
     """One encoder architecture.
 
     Attributes:
-        prefix: of the encoder's parameters where a checkpoint holds a head as well.
-        label: the head's last layer, whose rows are its labels.
-        positions: tokens of the longest row, of a config; None without a table of positions.
-        complete: fills in what a config leaves out.
+        prefix: of the encoder's parameters in a checkpoint with a head.
+        label: the weight of the head's last layer, with a row per label.
+        positions: returns a config's longest row; None without a table of positions.
+        complete: adds a config's missing defaults.
     """
 
-    network: Callable[[Mapping[str, Any]], nn.Module]
-    head: Callable[[Mapping[str, Any]], nn.Module]
+    network: Callable[[Mapping[str, Any]], EncoderModule]
+    head: Callable[[Mapping[str, Any]], HeadModule]
     prefix: str
     label: str
     positions: Callable[[Mapping[str, Any]], int | None]
@@ -61,24 +59,22 @@ FAMILIES: Mapping[str, Family] = {
 }
 
 
-def read(path: Path) -> Weights:
+def read_weights(path: Path) -> Arrays:
     """Return the arrays of a checkpoint.
 
     Raises:
-        ValueError: it has none that can be read.
+        ValueError: it has none.
     """
-    weights: Weights = {}
-    for file in sorted(path.glob("model*.safetensors")):
-        weights.update(mx.load(str(file)))
+    weights = read_arrays(sorted(path.glob("model*.safetensors")))
     if not weights:
         raise ValueError("there is no model*.safetensors")
     return weights
 
 
-def build(
-    family: Family, config: Mapping[str, Any], weights: Weights, *, with_head: bool
-) -> tuple[nn.Module, nn.Module | None]:
-    """Return an encoder, and its head if it is wanted, with their weights.
+def build_encoder(
+    family: Family, config: Mapping[str, Any], weights: Arrays, *, with_head: bool
+) -> tuple[EncoderModule, HeadModule | None]:
+    """Return an encoder, and its head if requested, with their weights.
 
     Raises:
         ValueError: parameters are missing, or the head has more than one label.
@@ -91,14 +87,14 @@ def build(
         return network, None
     labels = inner[family.label].shape[0] if family.label in inner else 0
     if labels != 1:
-        raise ValueError(f"a reranker has one label, and this checkpoint {labels}")
+        raise ValueError(f"a reranker has one label; this checkpoint has {labels}")
     head = family.head(whole)
     _fill(head, inner, config)
     return network, head
 
 
-def _fill(module: nn.Module, weights: Weights, config: Mapping[str, Any]) -> None:
-    """Load the parameters a module has from weights that hold others, too."""
+def _fill(module: nn.Module, weights: Arrays, config: Mapping[str, Any]) -> None:
+    """Load a module's parameters from weights that also hold others."""
     if quantization := config.get("quantization"):
         nn.quantize(
             module,
@@ -106,7 +102,7 @@ def _fill(module: nn.Module, weights: Weights, config: Mapping[str, Any]) -> Non
             bits=quantization["bits"],
             class_predicate=lambda name, _: f"{name}.scales" in weights,
         )
-    names = [name for name, _ in tree_flatten(module.parameters())]
+    names = list(read_parameters(module))
     if missing := [name for name in names if name not in weights]:
         raise ValueError(f"{len(missing)} parameters are missing, the first is {missing[0]}")
     module.load_weights([(name, weights[name]) for name in names])
