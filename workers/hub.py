@@ -1,7 +1,6 @@
-"""Finding a checkpoint: a folder on this machine, or a snapshot from the Hugging Face hub.
+"""Finds a checkpoint: a folder on this machine, or a snapshot from the Hugging Face hub.
 
-Knows nothing of what is inside it. Runs on the thread that loads the model; a download may take
-minutes.
+Does not read what is inside. Runs on the model thread; a download may take minutes.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from shared.lifecycle import PermanentError
 
 log = logging.getLogger(__name__)
 
-# What a snapshot of a model needs: weights, configuration, tokenizer, template.
+# Files of a snapshot: weights, configuration, tokenizer, template.
 _PATTERNS = [
     "*.json",
     "*.safetensors",
@@ -31,11 +30,11 @@ def locate(model: str, folder: Path, *, revision: str, offline: bool) -> Path:
     """Return the folder of a model given as a folder or as owner/name.
 
     Args:
-        folder: where a relative folder starts.
+        folder: base of a relative folder.
         revision: branch, tag or commit on the hub; empty for the default.
 
     Raises:
-        PermanentError: it is not to be had.
+        PermanentError: it can't be found.
     """
     found = model_folder.find(model, folder)
     return found or model_folder.check(_download(model, revision, offline=offline))

@@ -1,4 +1,4 @@
-"""What a worker process asks of the machine: device, memory limits, memory readings.
+"""The device of a worker process, its memory limits, its threads and its memory readings.
 
 The only module of workers/ that may branch on the platform. Called on the thread that owns the
 model, since MLX objects and streams belong to the thread that made them.
@@ -21,13 +21,13 @@ import mlx.core as mx
 
 from shared.pb import worker_pb2
 
-# Freed buffers kept for reuse. Beyond a few hundred MB they gain nothing and look like a leak.
+# Freed buffers kept for reuse. More than a few hundred MB save no time and look like a leak.
 _POOL_BYTES = 512 * 1024 * 1024
-# A worker that has had nothing to do for this long gives back what it keeps for reuse. Sooner, and
-# the next request of somebody who reads and types pays for getting it again.
+# Idle time after which a worker releases memory that is kept for reuse. Long enough for the next
+# request of somebody who reads and types.
 RELEASE_AFTER_S: Final = 3.0
-# How often each number of threads is tried, at least and for how long, and how much slower than the
-# best fewer threads may be: what they leave idle, others use.
+# How often each number of threads is tried at least, for how long, and how much slower than the
+# best a smaller number may be.
 _TRIES = 3
 _TRY_S = 0.2
 _WORTH = 1.25
@@ -38,10 +38,9 @@ class Device:
     """The device this process computes on.
 
     Attributes:
-        name: for the log.
-        memory_bytes: what the process may use: its share of the device.
-        pass_tokens: of one forward pass over texts; more gain nothing and make others wait.
-        full_precision: whether float32 is what it multiplies fastest.
+        memory_bytes: the process's share of the device's memory.
+        pass_tokens: of one forward pass over texts; more save no time and delay other calls.
+        full_precision: whether it multiplies float32 fastest.
     """
 
     name: str
@@ -54,10 +53,10 @@ def set_up(share: float) -> Device:
     """Choose the device and set MLX's limits.
 
     Args:
-        share: part of the device's memory this worker may use, 0 to 1.
+        share: of the device's memory that this worker may use, 0 to 1.
 
-    On Metal the whole is the recommended working set; elsewhere half of the machine's RAM, since
-    gateway, tokenizers and the page cache live there too.
+    The device's memory is the recommended working set on Metal, and elsewhere half of the RAM,
+    which gateway, tokenizers and the page cache share.
     """
     if mx.metal.is_available():
         info = mx.device_info()
@@ -74,17 +73,17 @@ def set_up(share: float) -> Device:
 
 
 def settle_threads(run: Callable[[], None]) -> int | None:
-    """Choose how many threads OpenBLAS uses, by what they are worth here.
+    """Choose OpenBLAS's number of threads, by measurement.
 
     A decode step's matrix products are narrow: more threads wait for each other and for memory,
-    and take cores from the gateway. Small and busy machines are faster with one. Nothing is
-    chosen where another library multiplies (Metal, Accelerate) or the environment has chosen.
+    and take cores from the gateway. Small and busy machines are faster with one. The number is
+    left alone without OpenBLAS (Metal, Accelerate) or if the environment sets it.
 
     Args:
-        run: computes what is worth being fast; called a few times.
+        run: the computation to be fast; called a few times.
 
     Returns:
-        the number of threads, or None where nothing was chosen.
+        the number of threads; None if it was left alone.
     """
     library = ctypes.CDLL(None)
     if not hasattr(library, "openblas_set_num_threads") or "OPENBLAS_NUM_THREADS" in os.environ:
@@ -105,10 +104,10 @@ def settle_threads(run: Callable[[], None]) -> int | None:
 
 
 def release_memory() -> None:
-    """Give back what was freed and is kept for reuse, by MLX and by the C library's heap.
+    """Release freed memory that MLX and the C library's heap keep for reuse. Call when idle.
 
-    glibc keeps freed buffers of up to 32 MB in its heap (mallopt(3), M_MMAP_THRESHOLD), which
-    prefills of long prompts leave hundreds of megabytes of. For a moment in which nothing runs.
+    glibc keeps freed buffers of up to 32 MB in its heap (mallopt(3), M_MMAP_THRESHOLD): hundreds
+    of megabytes after prefills of long prompts.
     """
     mx.clear_cache()
     if sys.platform == "linux":
@@ -116,7 +115,7 @@ def release_memory() -> None:
 
 
 def read_memory() -> worker_pb2.Memory:
-    """Return what this process and its allocator hold now."""
+    """Return the memory that this process and MLX's allocator hold now."""
     return worker_pb2.Memory(
         rss_bytes=rss_bytes(),
         active_bytes=mx.get_active_memory(),
@@ -126,10 +125,7 @@ def read_memory() -> worker_pb2.Memory:
 
 
 def rss_bytes() -> int:
-    """Return the resident set of this process, now.
-
-    Without /proc (macOS) it is the peak, the only figure the standard library has there.
-    """
+    """Return the resident set of this process: now, or its peak without /proc (macOS)."""
     try:
         pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
         return int(pages) * resource.getpagesize()

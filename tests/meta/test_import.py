@@ -46,6 +46,12 @@ ROOMS = {
             "state",
         },
     },
+    "workers.audio": {
+        "sound": set(),
+        "recognition": {"checkpoint", "sound"},
+        "speech": {"checkpoint", "sound"},
+    },
+    "workers.embed": {"network": set()},
     "workers.text": {
         "sampling": set(),
         "cache": set(),
@@ -211,6 +217,13 @@ def test_the_dialects_load_no_http_library():
     loaded = load("-c", f"import sys, {modules}; print(*sys.modules, sep='\\n')")
     assert "msgspec" in loaded
     assert "aiohttp" not in loaded
+
+
+def test_sound_is_decoded_and_encoded_without_a_model_library():
+    modules = ", ".join(map(name_module, list_sources("workers/audio/sound")))
+    loaded = load("-c", f"import sys, {modules}; print(*sys.modules, sep='\\n')")
+    assert "ffmpeg" in loaded
+    assert not loaded & (NOT_IN_THE_GATEWAY - {"numpy"})
 
 
 def test_one_kind_of_worker_never_imports_another():

@@ -91,7 +91,8 @@ async def test_a_call_is_answered(model_thread):
     model_thread.model.permits.release(3)
     assert await model_thread.run(StepJob("a", steps=3)) == "a is done"
     assert model_thread.model.served == ["a"] * 3
-    assert model_thread.counters.sequences_completed == 1
+    # Counted on the model thread, after the answer.
+    await until(lambda: model_thread.counters.sequences_completed == 1)
 
 
 async def test_class_goes_before_arrival(model_thread):
@@ -134,7 +135,7 @@ async def test_a_cancelled_call_is_not_served(model_thread):
     await first
     assert await model_thread.run(StepJob("next")) == "next is done"
     assert model_thread.model.served == ["first", "next"]
-    assert model_thread.counters.cancelled == 1
+    await until(lambda: model_thread.counters.cancelled == 1)
 
 
 async def test_a_call_past_its_deadline_fails_with_timeout(model_thread):
