@@ -1,1 +1,4 @@
-"""Wire formats. Each one translates to and from the protobuf vocabulary and knows no other."""
+"""Wire formats: pure functions between JSON and the protobuf messages. No dialect imports another.
+
+Imports nothing of HTTP. May be imported by responses, routes and the application.
+"""

@@ -1,7 +1,7 @@
-"""What every dialect offers, and the few values that cross its door.
+"""The interface of a dialect and the values it takes and returns.
 
 A dialect is pure functions: parse a body, render events as a stream, render a completion as a
-body, render an error. It owns no I/O, no clock and no randomness; those come in as a `Stamp`.
+body, render an error. It uses no I/O, no clock and no randomness; a `Stamp` has time and seed.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from shared.errors import ServiceError
 from shared.pb import common_pb2 as common
 from shared.pb import text_pb2 as pb
 
-# Clients repeat whatever has failed with 500 or more, unless they are told that it is no use.
+# Clients retry after a status of 500 or more unless a header forbids it.
 _PERMANENT: Final = {"not_implemented", "not_supported", "request_memory_budget_exceeded"}
 
 
 @dataclass(frozen=True)
 class Policy:
-    """What the server's settings decide about reading requests and writing answers.
+    """Settings of the server that affect parsing and rendering.
 
     Attributes:
-        reasoning_alias: thoughts stand under `reasoning` too, beside `reasoning_content`.
-        json_object: `response_format` may ask for any JSON object.
-        prefill_assistant: a last message of the assistant is gone on with unasked.
-        seed: of requests that name none; -1 for one of their own each.
+        reasoning_alias: send reasoning as `reasoning` too, beside `reasoning_content`.
+        json_object: allow `response_format` of type `json_object`.
+        prefill_assistant: continue a last message of the assistant by default.
+        seed: default seed; -1 for a random one per request.
     """
 
     reasoning_alias: bool = True
@@ -41,7 +41,7 @@ class Policy:
 
 @dataclass(frozen=True)
 class Stamp:
-    """What a request gets from outside itself, so that parsing stays pure."""
+    """Id, time and random seed of a request, passed in so that parsing is pure."""
 
     request_id: str
     arrival_ns: int
@@ -50,14 +50,13 @@ class Stamp:
 
     @staticmethod
     def create(prefix: str, policy: Policy) -> Stamp:
-        """Return a fresh one; `prefix` begins the id the client sees."""
+        """Return a new stamp; the id starts with `prefix`."""
         # 63 bits: the largest 64-bit value means "random" on the native routes.
         seed = secrets.randbits(63)
         return Stamp(prefix + secrets.token_hex(12), time.time_ns(), seed, policy)
 
     @property
     def unix_s(self) -> int:
-        """The moment of arrival."""
         return self.arrival_ns // 1_000_000_000
 
 
@@ -73,13 +72,13 @@ class MediaRef:
 
 @dataclass(frozen=True)
 class Parsed:
-    """A request in the canonical vocabulary, and what only the answer's form depends on.
+    """A canonical request, and fields that only the rendering of its response needs.
 
     Attributes:
         model: as the client wrote it; None for the default worker.
-        counted: whether it belongs to the totals of the reference's metrics.
-        ping_interval_s: silence after which its stream gets a sign of life, -1 for never; None
-            for what the server is set to.
+        counted: whether the reference's metrics count it.
+        ping_interval_s: interval of keep-alives in a silent stream, -1 for never; None for the
+            server's setting.
     """
 
     request: pb.GenerateRequest
@@ -94,13 +93,12 @@ class Parsed:
 
     @property
     def logprobs(self) -> bool:
-        """Whether log-probabilities were asked for."""
         return self.request.HasField("logprobs")
 
 
 @dataclass(frozen=True)
 class ErrorReply:
-    """An error in a dialect's own form."""
+    """An error response in the form of a dialect."""
 
     status: int
     body: bytes
@@ -108,7 +106,7 @@ class ErrorReply:
 
 
 def headers_of(failure: ServiceError) -> dict[str, str]:
-    """Return the headers of an error, the same in every dialect."""
+    """Return the headers of an error response, the same in every dialect."""
     headers = {"Content-Type": "application/json"}
     if failure.retry_after_s is not None:
         headers["Retry-After"] = str(math.ceil(failure.retry_after_s))
@@ -118,10 +116,10 @@ def headers_of(failure: ServiceError) -> dict[str, str]:
 
 
 class ErrorDialect(Protocol):
-    """How one family of paths says that something failed."""
+    """Renders the errors of a group of routes."""
 
     def error(self, failure: ServiceError) -> ErrorReply:
-        """Return the whole HTTP answer."""
+        """Return the HTTP response."""
 
 
 class Renderer(Protocol):
@@ -140,15 +138,15 @@ P = TypeVar("P", bound=Parsed)
 class TextDialect(ErrorDialect, Protocol[P]):
     """The four pure functions of a text route. A module is one.
 
-    A dialect whose answer's form depends on more than `Parsed` holds makes it a class of its own.
+    A dialect that needs more fields for rendering subclasses `Parsed`.
     """
 
     ID_PREFIX: str
-    # Top-level keys that are read, ignored on purpose, or refused.
+    # Top-level keys that are read, knowingly ignored, or refused.
     KNOWN: frozenset[str]
 
     def parse(self, body: bytes, stamp: Stamp) -> P:
-        """Return the request a body stands for.
+        """Return the request of a body.
 
         Raises:
             ServiceError: `invalid_request`, naming the field, or `not_supported`.
@@ -158,4 +156,4 @@ class TextDialect(ErrorDialect, Protocol[P]):
         """Return the renderer of a request's stream."""
 
     def body(self, parsed: P, model: str, completion: Completion) -> bytes:
-        """Return the answer of a request that does not stream."""
+        """Return the response body of a request without streaming."""

@@ -1,6 +1,6 @@
-"""What every conversation must keep to, in whichever dialect it is told.
+"""Limits on conversations in all dialects.
 
-Owns the limits of the REST reference that all routes with turns and tools share. Pure.
+Owns the limits of the REST reference for all routes with turns and tools. Pure.
 """
 
 from __future__ import annotations
@@ -12,19 +12,18 @@ from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 
 _MAX_TOOLS: Final = 128
-# Each turn and part costs a template more than its few bytes cost a client.
+# Each turn and part costs rendering time, however short it is.
 _MAX_PIECES: Final = 2**15
 
 
 def check_tool_count(count: int) -> None:
-    """Refuse more tools than the reference allows."""
     if count > _MAX_TOOLS:
         sentence = f"Too many tools: {count}. Maximum allowed is {_MAX_TOOLS}."
         raise ServiceError("invalid_request", sentence, "tools")
 
 
 def check_piece_count(count: int, field: str) -> None:
-    """Refuse a conversation of more turns, parts and calls than any context could hold.
+    """Refuse a conversation with too many turns, parts and calls.
 
     Raises:
         ServiceError: naming `field`.
@@ -38,7 +37,7 @@ def check_piece_count(count: int, field: str) -> None:
 
 
 def require_input(messages: Sequence[pb.Message], field: str) -> None:
-    """Refuse a conversation in which nobody says anything.
+    """Refuse a conversation without any content.
 
     Raises:
         ServiceError: naming `field`.

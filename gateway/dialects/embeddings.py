@@ -1,8 +1,7 @@
-"""Embeddings as OpenAI and llama-server's own routes have them: two answers to one request.
+"""Embeddings in the forms of OpenAI and of llama-server's own routes.
 
-Owns the body's fields, the order in which they are checked, and both forms of the answer. What
-is malformed is told before anybody asks whether there is a model; what depends on the model is
-checked against its card. Pure.
+Owns the fields of the body, the order of the checks, and both forms of the response. `parse` checks
+what needs no model, `build` the rest against the model card. Pure.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from shared.errors import ServiceError
 from shared.pb import embed_pb2 as pb
 from shared.pb import worker_pb2
 
-# Bytes of all vectors of one request: some ten times as much as JSON.
+# Bytes of all vectors of one request; about ten times as many as JSON.
 _MAX_VECTOR_BYTES: Final = 64 * 1024 * 1024
 _FLOAT_BYTES: Final = 4
 _MAX_NORM: Final = 2**31 - 1
@@ -32,19 +31,17 @@ TokenId = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class TextItem(msgspec.Struct, tag_field="type", tag="text"):
-    """A text."""
-
     text: str
 
 
 class EmbeddingImageUrl(msgspec.Struct):
-    """Where an image is."""
+    """The address of an image."""
 
     url: str
 
 
 class ImageItem(msgspec.Struct, tag_field="type", tag="image_url"):
-    """An image; clients also write the address without the object around it."""
+    """An image; some clients send the address without an object around it."""
 
     image_url: EmbeddingImageUrl | str
 
@@ -54,7 +51,7 @@ Input = str | list[str | TokenId | list[TokenId] | TextItem | ImageItem]
 
 
 class EmbeddingsBody(msgspec.Struct):
-    """The body; `input` holds what was spelt `content`, too."""
+    """The body; `input` may have been sent as `content`."""
 
     input: Input
     model: str | None = None
@@ -73,10 +70,10 @@ def parse(body: bytes, *, is_native: bool) -> EmbeddingsBody:
     """Return the fields of a body.
 
     Args:
-        is_native: the texts may be spelt `content`.
+        is_native: `content` is accepted for `input`.
 
     Raises:
-        ServiceError: it is not of the declared shape.
+        ServiceError: a field is missing or of the wrong type.
     """
     shape = decode(_SHAPE, body)
     names = ("input", "content") if is_native else ("input",)
@@ -90,15 +87,15 @@ def parse(body: bytes, *, is_native: bool) -> EmbeddingsBody:
 
 
 def is_given(shape: dict[str, msgspec.Raw], name: str) -> bool:
-    """Return whether a field is there and not null."""
+    """Return whether a field is present and not null."""
     return name in shape and bytes(shape[name]) != b"null"
 
 
 def decode_fields(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
-    """Return the fields of a body whose JSON has been read once.
+    """Return the fields of a body that is known to be valid JSON.
 
     Raises:
-        ServiceError: a field is of another type than declared.
+        ServiceError: a field is of the wrong type.
     """
     try:
         return decode(decoder, body)
@@ -133,7 +130,7 @@ def build(fields: EmbeddingsBody, card: worker_pb2.ModelCard) -> pb.EmbedRequest
 
 
 def _split(given: Input, width: int) -> list[Item]:
-    """Return the items of an input: a bare list of token ids is one."""
+    """Return the items of an input; a plain list of token ids is one item."""
     items: list[Any] = [given] if isinstance(given, str) else given
     if not items:
         raise ServiceError("invalid_request", "`input` must not be empty", "input")
@@ -141,12 +138,12 @@ def _split(given: Input, width: int) -> list[Item]:
         items = [items]
     most = _MAX_VECTOR_BYTES // (_FLOAT_BYTES * max(width, 1))
     if len(items) > most:
-        raise invalid("input", f"has {len(items)} items, and {most} fit into one answer")
+        raise invalid("input", f"has {len(items)} items; at most {most} fit into one response")
     return items
 
 
 def _add(request: pb.EmbedRequest, index: int, item: Any, vocab_tokens: int) -> None:
-    """Add an item to a request, checked."""
+    """Check an item and add it to a request."""
     where = f"input[{index}]"
     if isinstance(item, ImageItem):
         raise _misfit(where, "is an image, but the loaded embedding model does not accept images")
@@ -172,7 +169,7 @@ def _misfit(where: str, sentence: str) -> ServiceError:
 
 
 def render(fields: EmbeddingsBody, model: str, reply: pb.EmbedReply) -> Iterator[bytes]:
-    """Yield OpenAI's answer, a vector at a time."""
+    """Yield OpenAI's response, one vector at a time."""
     is_base64 = fields.encoding_format == "base64"
     yield b'{"object":"list","data":['
     for index, row in enumerate(_rows(reply)):
@@ -186,7 +183,7 @@ def render(fields: EmbeddingsBody, model: str, reply: pb.EmbedReply) -> Iterator
 
 
 def render_native(reply: pb.EmbedReply) -> Iterator[bytes]:
-    """Yield llama-server's answer, a vector at a time."""
+    """Yield llama-server's response, one vector at a time."""
     yield b"["
     for index, row in enumerate(_rows(reply)):
         entry = {"index": index, "embedding": [row.cast("f").tolist()]}

@@ -1,7 +1,7 @@
 """The error envelope of the REST reference: the status and type of every code.
 
-The only place where the HTTP status codes of OpenAI's and llama-server's routes are written.
-Statuses and types are those of the reference's error table. Pure.
+Owns the HTTP status codes of OpenAI's and llama-server's routes, which are those of the reference's
+error table. Pure.
 """
 
 from __future__ import annotations
@@ -43,25 +43,24 @@ FORMS: Final[Mapping[str, tuple[int, str]]] = {
     "engine_failed": (500, _SERVER),
     "internal": (500, _SERVER),
 }
-# The reference's `code` is null but for these, which clients branch on.
+# `code` is null in the reference except for these, on which clients branch.
 _NAMED: Final = {"context_length_exceeded", "request_memory_budget_exceeded", "model_not_found"}
 
 assert FORMS.keys() == CODES.keys()
 
 
 def envelope(failure: ServiceError) -> dict[str, Any]:
-    """Return the object that stands under `error`."""
+    """Return the value of the field `error`."""
     fields: dict[str, Any] = {
         "message": failure.message,
         "type": FORMS[failure.code][1],
         "code": failure.code if failure.code in _NAMED else None,
-        # OpenAI's own errors always have it.
+        # OpenAI's errors always have this field.
         "param": failure.param,
     }
     return fields | failure.details
 
 
 def error(failure: ServiceError) -> ErrorReply:
-    """Return the HTTP answer."""
     status = FORMS[failure.code][0]
     return ErrorReply(status, orjson.dumps({"error": envelope(failure)}), headers_of(failure))

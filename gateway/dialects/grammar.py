@@ -1,7 +1,7 @@
-"""What an answer may be constrained by, in every dialect: checked and bounded, not compiled.
+"""Constraints on answers in all dialects: schemas and grammars, checked but not compiled.
 
-Owns the limits that keep a hostile schema from costing anything; what a schema means is the
-worker's business. Messages never carry the schema itself. Pure.
+Owns the size limits on schemas, which workers compile. Error messages never contain the schema.
+Pure.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _ANY: Final = msgspec.json.Decoder(Any)
 
 
 def parse_schema(raw: msgspec.Raw, path: str, field: str = "response_format") -> pb.Grammar:
-    """Return a schema as a constraint, kept as the client wrote it but for white space.
+    """Return a schema as a constraint, unchanged except for white space.
 
     Args:
-        path: where in the body it stands.
-        field: what messages call the field that asks for it.
+        path: JSON path of the schema in the body.
+        field: the name of the field in error messages.
 
     Raises:
-        ServiceError: it is no schema, or too large.
+        ServiceError: it is not a schema, or too large.
     """
     schema = json_body.decode(_ANY, raw, path)
     if not isinstance(schema, dict | bool):
@@ -62,7 +62,7 @@ def parse_gbnf(text: str) -> pb.Grammar:
 
 def _count_refs(value: Any) -> int:
     if isinstance(value, dict):
-        # A member may have that name.
+        # A property may be named "$ref".
         return isinstance(value.get("$ref"), str) + sum(map(_count_refs, value.values()))
     return sum(map(_count_refs, value)) if isinstance(value, list) else 0
 

@@ -31,7 +31,7 @@ def decode(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw, where: s
     """Return the value JSON text stands for.
 
     Args:
-        where: JSON path of `data` in the whole body.
+        where: JSON path of `data` in the body.
 
     Raises:
         ServiceError: `invalid_request`, with the path of what is wrong in `param`.

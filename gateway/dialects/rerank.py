@@ -1,7 +1,7 @@
 """Reranking as Jina and Cohere write it (`documents`) and as TEI does (`texts`).
 
-Owns the body's fields, the order in which they are checked, and both forms of the answer: the
-same scores, the best first, and of equals the earlier. Pure.
+Owns the fields of the body, the order of the checks, and both forms of the response. Results are
+sorted by score, equal scores by index. Pure.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Item = str | ObjectItem
 
 
 class Fields(msgspec.Struct):
-    """The fields that both forms have."""
+    """The fields of both forms."""
 
     query: Item
     model: str | None = None
@@ -48,12 +48,12 @@ class Fields(msgspec.Struct):
 
 @dataclass(frozen=True)
 class RerankBody:
-    """A body that has been read.
+    """A parsed body.
 
     Attributes:
-        items: the documents, read.
-        raw: the documents, as the client wrote them.
-        is_tei: whether they were called `texts`.
+        items: the documents, decoded.
+        raw: the documents as JSON.
+        is_tei: whether they were sent as `texts`.
     """
 
     fields: Fields
@@ -69,10 +69,10 @@ _ITEM: Final = msgspec.json.Decoder(Item)
 
 
 def parse(body: bytes) -> RerankBody:
-    """Return what a body says.
+    """Return the parsed body.
 
     Raises:
-        ServiceError: it is not of the declared shape.
+        ServiceError: a field is missing or of the wrong type.
     """
     shape = decode(_SHAPE, body)
     if not is_given(shape, "query"):
@@ -123,7 +123,6 @@ def build(body: RerankBody, card: worker_pb2.ModelCard) -> pb.RerankRequest:
 
 
 def _text(item: Item, where: str) -> str:
-    """Return the text of an item."""
     text = item if isinstance(item, str) else item.text or ""
     if isinstance(item, ObjectItem) and (item.image or item.image_url):
         raise _misfit(where, "carries an image, but the loaded reranker does not accept images")
@@ -133,16 +132,16 @@ def _text(item: Item, where: str) -> str:
 
 
 def _misfit(where: str, sentence: str) -> ServiceError:
-    # The reference quotes the one name and not the other.
+    # The reference quotes the first name only.
     name = f"`{where}`" if where == "query" else where
     return ServiceError("invalid_request", f"{name} {sentence}", where)
 
 
 def render(body: RerankBody, model: str, reply: pb.RerankReply) -> bytes:
-    """Return the answer in the form of the request.
+    """Return the response in the form of the request.
 
     Raises:
-        ServiceError: the scores are none, or not one for each document.
+        ServiceError: there is not one valid score per document.
     """
     scores = _check(reply.scores, len(body.items))
     order = sorted(range(len(scores)), key=lambda index: (-scores[index], index))

@@ -1,7 +1,6 @@
-"""The generation fields that several dialects share: names, ranges, and their canonical form.
+"""Generation fields that several dialects share: names, ranges and canonical form.
 
-Owns every rule on a single sampling value: a value out of range never reaches a worker. What a
-field does to the logits is the worker's business. Pure.
+Owns the range of every sampling field; workers get valid values only and apply them. Pure.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ _INT32_MAX: Final = 2**31 - 1
 _UINT32_MAX: Final = 2**32 - 1
 _UINT64_MAX: Final = 2**64 - 1
 _FLOAT32_MAX: Final = 3.4e38
-# Every step looks at each bias, and every token of the vocabulary is searched for each text.
+# Each step reads all biases; each text is searched for in every token of the vocabulary.
 _MAX_BIASES: Final = 8192
 _MAX_BREAKERS: Final = 8192
 _MAX_BREAKER_TEXTS: Final = 64
 
 
 class SamplingFields(msgspec.Struct):
-    """What a client may say about sampling. Null is the same as absent."""
+    """Sampling fields of a body. Null is the same as absent."""
 
     temperature: float | None = None
     top_p: float | None = None
@@ -67,8 +66,8 @@ class SamplingFields(msgspec.Struct):
 
 Check = Callable[[float], bool]
 
-# Field → what must hold, and how to say so. The sentences of typical_p, top_n_sigma and the XTC
-# fields are the reference's. NaN and infinity do not survive JSON parsing.
+# Field → check and message. The messages of typical_p, top_n_sigma and the XTC fields are the
+# reference's. JSON has no NaN and no infinity.
 RANGES: Final[dict[str, tuple[Check, str]]] = {
     "temperature": (lambda v: v >= 0, "must be >= 0.0"),
     "top_p": (lambda v: 0 <= v <= 1, "must be between 0.0 and 1.0"),
@@ -107,7 +106,7 @@ _BUDGET_NAMES: Final = (
     "thinking_token_budget",
     "thinking_budget",
 )
-# Named the same in the canonical form.
+# Same name in the canonical form.
 _FLOATS: Final = (
     "temperature",
     "top_p",
@@ -122,14 +121,14 @@ _FLOATS: Final = (
     "xtc_probability",
     "xtc_threshold",
 )
-# Field → canonical name. -1 is llama-server's word for no limit; here that is 0.
+# Field → canonical name. llama-server's -1 for "no limit" becomes 0.
 _INTS: Final = {
     "repetition_context_size": "repetition_context_tokens",
     "dry_allowed_length": "dry_allowed_length",
     "top_k": "top_k",
     "dry_penalty_last_n": "dry_penalty_last_n",
 }
-# Second name → first name, which wins where both are given.
+# Alias → name, which takes precedence.
 _ALIASES: Final = {
     "repeat_penalty": "repetition_penalty",
     "repeat_last_n": "repetition_context_size",
@@ -137,7 +136,7 @@ _ALIASES: Final = {
 
 
 def invalid(field: str, sentence: str) -> ServiceError:
-    """Return the refusal of one field; the message begins with its name."""
+    """Return the error for one field; the message starts with its name."""
     return ServiceError("invalid_request", f"{field} {sentence}", field)
 
 
@@ -190,13 +189,13 @@ def parse_sampling(fields: SamplingFields, stamp: Stamp) -> pb.Sampling:
 
 
 def parse_stop(fields: SamplingFields) -> pb.Stop:
-    """Return when to stop. Empty strings would match everywhere and are left out."""
+    """Return the stop conditions. Empty strings, which match everywhere, are left out."""
     strings = [fields.stop] if isinstance(fields.stop, str) else fields.stop or []
     return pb.Stop(strings=filter(None, strings), ignore_eos=bool(fields.ignore_eos))
 
 
 def parse_max_tokens(fields: SamplingFields) -> int | None:
-    """Return the limit; None when none is given, the largest number for "no limit"."""
+    """Return the token limit; None if not given, the largest integer for "no limit"."""
     value = _first(fields, _MAX_TOKENS_NAMES)
     if value is None:
         return None
@@ -204,10 +203,10 @@ def parse_max_tokens(fields: SamplingFields) -> int | None:
 
 
 def parse_budget(fields: SamplingFields) -> int | None:
-    """Return the tokens allowed for thinking; None when not given, -1 for no limit.
+    """Return the token budget for thinking; None if not given, -1 for no limit.
 
     Raises:
-        ServiceError: the budget exceeds the request's own limit of tokens.
+        ServiceError: the budget exceeds the request's token limit.
     """
     value = _first(fields, _BUDGET_NAMES)
     limit = parse_max_tokens(fields)
@@ -235,12 +234,12 @@ def _parse_seed(seed: int | None, stamp: Stamp) -> int:
 
 
 def _parse_breakers(fields: SamplingFields, sampling: pb.Sampling) -> None:
-    """DRY breakers are token ids in the reference, strings in llama-server; both are read."""
+    """Read DRY breakers: token ids in the reference, strings in llama-server."""
     name, given = "dry_sequence_breakers", fields.dry_sequence_breakers or ()
     if len(given) > _MAX_BREAKERS:
-        raise invalid(name, f"must not be more than {_MAX_BREAKERS}")
+        raise invalid(name, f"must not have more than {_MAX_BREAKERS} entries")
     if sum(isinstance(breaker, str) for breaker in given) > _MAX_BREAKER_TEXTS:
-        raise invalid(name, f"must not be more than {_MAX_BREAKER_TEXTS} texts")
+        raise invalid(name, f"must not have more than {_MAX_BREAKER_TEXTS} strings")
     for index, breaker in enumerate(given):
         if isinstance(breaker, str):
             sampling.dry_breakers.append(breaker)
@@ -249,10 +248,10 @@ def _parse_breakers(fields: SamplingFields, sampling: pb.Sampling) -> None:
 
 
 def _parse_bias(fields: SamplingFields, sampling: pb.Sampling) -> None:
-    """A bias is a number, or llama-server's `false` for "never"."""
+    """Read biases: numbers, or llama-server's `false` for minus infinity."""
     bias = fields.logit_bias or {}
     if len(bias) > _MAX_BIASES:
-        raise invalid("logit_bias", f"must not be for more than {_MAX_BIASES} tokens")
+        raise invalid("logit_bias", f"must not have more than {_MAX_BIASES} entries")
     for key, value in bias.items() if isinstance(bias, dict) else bias:
         path = f"logit_bias[{key!r}]" if isinstance(key, str) else f"logit_bias[{key}]"
         token = _token_id(key, path)

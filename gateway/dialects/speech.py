@@ -1,7 +1,7 @@
-"""OpenAI's speech: a JSON body in, sound in six formats out.
+"""OpenAI's speech API: a JSON body in, audio in six formats out.
 
-Owns the fields, what they may be, and what is said of the sound that comes back. Which voices there
-are only the model can tell. Pure.
+Owns the fields, their values, and the headers and events of the response. The worker checks the
+voice. Pure.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gateway.dialects.sampling import invalid
 from shared.errors import ServiceError
 from shared.pb import audio_pb2 as pb
 
-# Response format → content type. Opus comes in Ogg (RFC 7845, section 9).
+# Response format → content type. Opus is sent in Ogg (RFC 7845, section 9).
 CONTENT_TYPES: Final[Mapping[str, str]] = {
     "wav": "audio/wav",
     "mp3": "audio/mpeg",
@@ -34,21 +34,19 @@ CONTENT_TYPES: Final[Mapping[str, str]] = {
 _DEFAULT_FORMAT: Final = "wav"
 _STREAM_FORMATS: Final = ("audio", "sse")
 _LONGEST_CHARS: Final = 100_000
-# Longest text, OpenAI's own limit, whose wave file is held back until its length is known.
+# Up to this length, OpenAI's limit, a WAV file is sent when its length is known.
 _LONGEST_WHOLE_CHARS: Final = 4096
 # Source: OpenAI's API reference.
 _SLOWEST, _FASTEST = 0.25, 4.0
 
 
 class _Voice(msgspec.Struct):
-    """A voice, as OpenAI's clients also name it."""
+    """A voice as an object, which OpenAI's clients may send."""
 
     id: str
 
 
-class Body(msgspec.Struct):
-    """What is to be said, and how."""
-
+class SpeechBody(msgspec.Struct):
     model: str
     input: str
     voice: str | _Voice | None = None
@@ -58,15 +56,15 @@ class Body(msgspec.Struct):
     instructions: str | None = None
 
 
-_BODY: Final = msgspec.json.Decoder(Body)
+_BODY: Final = msgspec.json.Decoder(SpeechBody)
 
 
 @dataclass(frozen=True)
 class ParsedSpeech:
-    """What a body asks for.
+    """A parsed body.
 
     Attributes:
-        events: whether the sound is to come as server-sent events.
+        events: whether the audio is sent as server-sent events.
     """
 
     request: pb.SpeakRequest
@@ -74,7 +72,6 @@ class ParsedSpeech:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """What is said of the sound."""
         name = self.request.format
         return {
             "Content-Type": CONTENT_TYPES[name],
@@ -82,17 +79,17 @@ class ParsedSpeech:
         }
 
 
-def parse(data: bytes) -> Body:
+def parse(data: bytes) -> SpeechBody:
     """Return the fields of a body.
 
     Raises:
-        ServiceError: it is not of the declared shape.
+        ServiceError: a field is missing or of the wrong type.
     """
     return decode(_BODY, data)
 
 
-def build(body: Body) -> ParsedSpeech:
-    """Return what a body asks for.
+def build(body: SpeechBody) -> ParsedSpeech:
+    """Return the request of a body.
 
     Raises:
         ServiceError: `invalid_request`, naming the field.
@@ -107,7 +104,7 @@ def build(body: Body) -> ParsedSpeech:
     if body.stream_format not in (None, *_STREAM_FORMATS):
         raise invalid("stream_format", f"must be one of {', '.join(_STREAM_FORMATS)}")
     if body.instructions and body.instructions.strip():
-        raise invalid("instructions", "is not supported: a voice has one way of speaking")
+        raise invalid("instructions", "is not supported: the style of a voice is fixed")
     is_short = len(body.input) <= _LONGEST_WHOLE_CHARS
     request = pb.SpeakRequest(
         text=body.input,
@@ -121,7 +118,7 @@ def build(body: Body) -> ParsedSpeech:
 
 
 def _read_speed(speed: float | None) -> float:
-    """Return the speed; as the reference has it, one that is none is 1."""
+    """Return the speed; as in the reference, an invalid one counts as 1."""
     if speed is None or not math.isfinite(speed) or speed <= 0:
         return 1.0
     if not _SLOWEST <= speed <= _FASTEST:
@@ -130,24 +127,24 @@ def _read_speed(speed: float | None) -> float:
 
 
 def render_voices(names: Iterable[str]) -> Mapping[str, Any]:
-    """Return the report on voices, in the shape that chat clients read."""
+    """Return the list of voices in the form that chat clients read."""
     return {"voices": [{"id": name, "name": name} for name in names]}
 
 
 def render_delta(data: bytes) -> bytes:
-    """Return the event that adds some sound."""
-    sound = binascii.b2a_base64(data, newline=False).decode()
-    return _event({"type": "speech.audio.delta", "audio": sound})
+    """Return an event with a piece of audio."""
+    audio = binascii.b2a_base64(data, newline=False).decode()
+    return _event({"type": "speech.audio.delta", "audio": audio})
 
 
 def render_done() -> bytes:
-    """Return the end of a stream of events; Kokoro counts no tokens."""
+    """Return the last event of a stream; Kokoro counts no tokens."""
     usage = {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0}
     return _event({"type": "speech.audio.done", "usage": usage})
 
 
 def render_failure(failure: ServiceError) -> bytes:
-    """Return the end of a stream of events that failed."""
+    """Return the last event of a stream that failed."""
     return _event({"error": envelope(failure)})
 
 

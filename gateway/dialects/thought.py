@@ -1,9 +1,8 @@
-"""Thoughts that go to a client and come back from it, unread.
+"""Reasoning that clients send back in the history.
 
-Clients of both families drop thoughts from the history unless something beside them says that the
-server wants them back, and the model would lose them in the middle of a tool loop: Anthropic's a
-signature, OpenAI's an encrypted content. Nothing is proven or hidden by either here: thoughts that
-are sent back are believed. Pure.
+Clients drop reasoning from the history, and the model would lose it within a tool loop, unless it
+has a signature (Anthropic) or encrypted content (OpenAI). Here both are plain encodings: they prove
+and hide nothing, and reasoning that is sent back is trusted. Pure.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ _CARRIER: Final = "mlxcel-thought."
 
 
 def sign(thought: str) -> str:
-    """Return the signature of thoughts that are shown."""
+    """Return the signature of reasoning that is shown."""
     return _MARK + hashlib.sha256(thought.encode()).hexdigest()
 
 
 def carry(thought: str) -> str:
-    """Return a text that holds the thoughts themselves."""
+    """Return a string that encodes the reasoning itself."""
     return _CARRIER + base64.urlsafe_b64encode(thought.encode()).decode()
 
 
 def recall(thought: str, carried: str) -> str:
-    """Return the thoughts that a client has sent back, empty if they were another server's."""
+    """Return the reasoning that a client sent back; empty if another server encoded it."""
     if thought or not carried.startswith(_CARRIER):
         return thought
     try:

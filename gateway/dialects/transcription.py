@@ -1,7 +1,7 @@
-"""OpenAI's transcriptions and translations: form fields in, six kinds of answer out.
+"""OpenAI's transcriptions and translations: form fields in, six forms of response out.
 
-Owns the fields, what they may be, and every form of the answer. What only the model can tell,
-such as which languages there are, is checked there. Pure.
+Owns the fields, their values, and every form of the response. The worker checks what depends on the
+model, such as the language. Pure.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LONGEST_FIELD: Final = 64 * 1024
 _MOST_TOKENS: Final = 2**31 - 1
 _JSON: Final = "application/json"
 _TEXT: Final = "text/plain"
-# Whisper counts no tokens of sound.
+# Whisper counts no audio tokens.
 _USAGE: Final = {
     "type": "tokens",
     "input_tokens": 0,
@@ -41,13 +41,12 @@ _USAGE: Final = {
 
 @dataclass(frozen=True)
 class ParsedTranscription:
-    """What a form asks for.
+    """A parsed form.
 
     Attributes:
-        model: as given.
         style: the response format.
         granularities: of verbose_json.
-        stream: whether the answer is to come in pieces.
+        stream: whether the response is streamed.
     """
 
     request: pb.TranscribeRequest
@@ -58,7 +57,7 @@ class ParsedTranscription:
 
 
 def parse(form: Form, *, translate: bool) -> ParsedTranscription:
-    """Return what a form asks for.
+    """Return the request of a form.
 
     Raises:
         ServiceError: `invalid_request`, naming the field.
@@ -70,12 +69,12 @@ def parse(form: Form, *, translate: bool) -> ParsedTranscription:
     style = _text(form, "response_format") or "json"
     if style not in _FORMATS:
         raise invalid("response_format", f"must be one of {', '.join(_FORMATS)}")
-    # As the reference has it: nothing but this word.
+    # As in the reference, no other value counts.
     stream = _text(form, "stream") == "true" and not translate
     if stream and style not in _STREAMED:
         raise invalid("response_format", f"must be one of {', '.join(_STREAMED)} for a stream")
     if _values(form, "include"):
-        raise invalid("include", "is not supported: there are no log probabilities of words")
+        raise invalid("include", "is not supported: log probabilities are not available")
     granularities = _read_granularities(form, style)
     request = pb.TranscribeRequest(
         recording=recordings[-1],
@@ -91,12 +90,11 @@ def parse(form: Form, *, translate: bool) -> ParsedTranscription:
 
 
 def read_model(form: Form) -> str | None:
-    """Return the name of the model that a form asks for."""
     return _text(form, "model") or None
 
 
 def _values(form: Form, name: str) -> list[str]:
-    """Return all values of a field, which clients also spell with brackets."""
+    """Return all values of a field, whose name some clients send with brackets."""
     try:
         return [
             value.decode().strip() for key in (name, f"{name}[]") for value in form.get(key, ())
@@ -106,7 +104,7 @@ def _values(form: Form, name: str) -> list[str]:
 
 
 def _text(form: Form, name: str) -> str:
-    """Return the value of a field; one that is given twice counts as not given."""
+    """Return the value of a field; one that is given twice counts as absent."""
     if sum(map(len, form.get(name, ()))) > _LONGEST_FIELD:
         raise invalid(name, f"must have at most {_LONGEST_FIELD} bytes")
     values = _values(form, name)
@@ -141,7 +139,7 @@ def _read_max_tokens(text: str) -> int:
 
 
 def render(asked: ParsedTranscription, transcript: pb.Transcript) -> tuple[bytes, str]:
-    """Return the body of an answer and its content type."""
+    """Return the response body and its content type."""
     if asked.style == "verbose_json":
         return orjson.dumps(_verbose(asked, transcript)), _JSON
     if asked.style == "srt":
@@ -155,7 +153,6 @@ def render(asked: ParsedTranscription, transcript: pb.Transcript) -> tuple[bytes
 
 
 def write(segments: Iterable[Segment]) -> str:
-    """Return the text of segments."""
     return "".join(segment.text for segment in segments).strip()
 
 
@@ -203,7 +200,7 @@ def _subtitles(segments: Sequence[Segment], point: str) -> str:
     for number, segment in enumerate(segments, 1):
         times = (_clock(segment.start_s, point), _clock(segment.end_s, point))
         head = f"{number}\n" if point == "," else ""
-        # An arrow would end the text; both formats have it in the line of times only.
+        # In both formats this arrow is reserved for the line with the times.
         text = segment.text.strip().replace("-->", "->")
         lines.append(f"{head}{times[0]} --> {times[1]}\n{text}\n\n")
     return "".join(lines)
@@ -216,17 +213,17 @@ def _clock(seconds: float, point: str) -> str:
 
 
 def render_delta(text: str) -> bytes:
-    """Return the event that adds some text."""
+    """Return an event with a piece of text."""
     return _event({"type": "transcript.text.delta", "delta": text})
 
 
 def render_done(text: str) -> bytes:
-    """Return the end of a stream that came to a whole text."""
+    """Return the last events of a stream."""
     return _event(_done(text)) + b"data: [DONE]\n\n"
 
 
 def render_failure(failure: ServiceError) -> bytes:
-    """Return the end of a stream that failed."""
+    """Return the last event of a stream that failed."""
     return _event({"error": envelope(failure)})
 
 

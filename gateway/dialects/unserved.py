@@ -1,7 +1,7 @@
-"""Fields that a dialect knows and does not serve.
+"""Fields that a dialect knows and does not support.
 
-What would change the answer is refused by name, what would not is ignored; each dialect lists
-both in its wire file, and the documentation is printed from there. Pure.
+A field that would change the answer is refused by name, any other is ignored. Each dialect lists
+both in its wire.py, from which the documentation is generated. Pure.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import msgspec
 
 from gateway.dialects.sampling import invalid
 
-# Field → why ignoring it is right.
+# Field → reason for ignoring it.
 Ignored = Mapping[str, str]
-# Field → the values that ask for nothing, and what to say to the others. Null asks for nothing.
+# Field → the values without effect, and the message for all others. Null has no effect.
 Refused = Mapping[str, tuple[tuple[Any, ...], str]]
 
 
 def refuse_unserved(fields: msgspec.Struct, refused: Refused) -> None:
-    """Refuse the first field that asks for what is not served.
+    """Refuse the first field that needs something unsupported.
 
     Raises:
         ServiceError: `invalid_request`, naming the field.
@@ -32,5 +32,5 @@ def refuse_unserved(fields: msgspec.Struct, refused: Refused) -> None:
 
 
 def _equals(value: Any, inert: Any) -> bool:
-    """Return whether two values are the same JSON: 0.0 is 0, but true is no number."""
+    """Return whether two values are the same JSON: 0.0 equals 0, but true does not equal 1."""
     return bool(value == inert) and isinstance(value, bool) == isinstance(inert, bool)

@@ -1,1 +1,1 @@
-"""Anthropic's Messages API as the REST reference narrows it and its official clients need it."""
+"""Anthropic's Messages API: the subset of the REST reference, with what official clients need."""

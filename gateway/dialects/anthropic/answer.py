@@ -1,7 +1,7 @@
-"""What a message says of itself, in both of its forms: streamed and whole.
+"""The message object, shared by streamed and whole responses.
 
-Owns the objects that the two share. Keys that Anthropic's specification requires, of the plain
-and of the beta route, are all there; those of what is not served here are null. Pure.
+Has all keys that Anthropic's specification requires, of the plain and the beta route; keys of
+features that are not served are null. Pure.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gateway.dialects.thought import carry, sign
 from shared.pb import common_pb2 as common
 from shared.pb import text_pb2 as pb
 
-# Whether thoughts are left out, shown, or only carried by their signature.
+# Whether thinking is left out, shown, or only carried in the signature.
 Thoughts = Literal["hidden", "shown", "carried"]
 
 _LIMITS: Final = (pb.Finished.REASON_MAX_TOKENS, pb.Finished.REASON_CONTEXT)
@@ -30,7 +30,7 @@ class ParsedMessage(Parsed):
     """A request of this dialect.
 
     Attributes:
-        warms: the prompt is to be read into the cache and nothing to be answered.
+        warms: the request only fills the prompt cache (`max_tokens` 0); the message is empty.
     """
 
     thoughts: Thoughts = "hidden"
@@ -49,7 +49,7 @@ def message(
     stop: Mapping[str, Any],
     counts: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return a message, whole or at its beginning."""
+    """Return a message, complete or at its start."""
     return {
         "id": parsed.request.request_id,
         "type": "message",
@@ -64,7 +64,7 @@ def message(
 
 
 def stop_reason(parsed: ParsedMessage, finished: pb.Finished, *, called: bool) -> str:
-    """Return Anthropic's word. A limit outweighs calls: the last one may be cut short."""
+    """Return the stop reason. A limit takes precedence over calls: the last may be cut."""
     if parsed.warms or finished.reason in _LIMITS:
         return "max_tokens"
     if called:
@@ -74,7 +74,7 @@ def stop_reason(parsed: ParsedMessage, finished: pb.Finished, *, called: bool) -
 
 
 def stop_fields(reason: str | None, finished: pb.Finished) -> dict[str, Any]:
-    """Return why a message ended; None for one that goes on."""
+    """Return the fields on why a message ended; `reason` is None while it has not."""
     return {
         "stop_reason": reason,
         "stop_sequence": finished.stop_string if reason == "stop_sequence" else None,
@@ -84,7 +84,7 @@ def stop_fields(reason: str | None, finished: pb.Finished) -> dict[str, Any]:
 
 
 def usage(counts: common.Usage) -> dict[str, Any]:
-    """Return the token counts. What was read from the cache is not part of `input_tokens`."""
+    """Return the token counts. `input_tokens` excludes tokens read from the cache."""
     return {
         "input_tokens": counts.prompt_tokens - counts.cached_tokens,
         "cache_creation_input_tokens": 0,
@@ -103,11 +103,11 @@ def whole_usage(counts: common.Usage) -> dict[str, Any]:
 
 
 def block(start: pb.BlockStart, text: str = "", thoughts: Thoughts = "shown") -> dict[str, Any]:
-    """Return a content block with its text, thoughts or arguments."""
+    """Return a content block with its text, thinking or arguments."""
     if start.kind == pb.BlockStart.KIND_TOOL_CALL:
         return {
             "type": "tool_use",
-            # Worker and OpenAI say call_…; the clients of this dialect know tool ids by this.
+            # Workers and OpenAI use call_…; clients of this dialect expect toolu_…
             "id": "toolu_" + start.tool_call_id.removeprefix("call_"),
             "name": start.tool_name,
             "input": tool_input(text),
@@ -119,19 +119,19 @@ def block(start: pb.BlockStart, text: str = "", thoughts: Thoughts = "shown") ->
             "thinking": text if thoughts == "shown" else "",
             "signature": signature(text, thoughts) if text else "",
         }
-    # A list, though it may be null: there are clients that read nothing else.
+    # The specification allows null, but some clients need a list.
     return {"type": "text", "text": text, "citations": []}
 
 
 def signature(text: str, thoughts: Thoughts) -> str:
-    """Return the signature of a block of thoughts."""
+    """Return the signature of a thinking block."""
     return carry(text) if thoughts == "carried" else sign(text)
 
 
 def tool_input(text: str) -> orjson.Fragment:
-    """Return arguments as the model has written them; what is no JSON object becomes an empty one.
+    """Return arguments as the model wrote them, or `{}` if they are not a JSON object.
 
-    Two readings of the same text could differ in large numbers, so it is passed on as text.
+    They are not parsed and rendered again, which could change large numbers.
     """
     try:
         _ARGUMENTS.decode(text)
@@ -141,7 +141,7 @@ def tool_input(text: str) -> orjson.Fragment:
 
 
 def counts(parsed: ParsedMessage, finished: pb.Finished) -> common.Usage:
-    """Return what a message counts: the token of a warmed prompt is nobody's."""
+    """Return the usage of a message; the one token that a warming request samples is left out."""
     given = finished.usage
     if not parsed.warms:
         return given

@@ -1,10 +1,9 @@
 """System text and messages of an Anthropic body, as canonical messages.
 
-Owns what a conversation may consist of and in which order a chat template gets it. Turns that
-follow one another in the same role are one turn, as Anthropic reads them, and the results of calls
-come before the text beside them. Text for the system in the middle of a conversation is said
-where it stands, at the end of the user's turn before it or the head of the one after it, so that
-the same history gives the same prompt at every later turn. It renders nothing. Pure.
+Owns the allowed content and its order for the chat template. Consecutive turns of one role are
+merged, as Anthropic does, and tool results precede the text beside them. System text in the middle
+of a conversation is added at its position, to the end of the preceding user turn or the start of
+the following one, so that the same history gives the same prompt prefix later. Pure.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ from shared.errors import ServiceError
 from shared.pb import common_pb2 as common
 from shared.pb import text_pb2 as pb
 
-# Claude Code begins its system text with lines of accounts that differ at every call; the
-# beginnings of its prompts would have nothing in common.
+# Claude Code starts its system text with account lines that differ in every call, which would
+# prevent reuse of the prompt cache.
 _ACCOUNTS: Final = re.compile(r"\A(?:\s*x-anthropic-[\w-]+:[^\n]*(?:\n|\Z))+")
 
 _ANY: Final = msgspec.json.Decoder(Any)
@@ -45,14 +44,14 @@ _DECODERS: Final[dict[type[wire.Block], msgspec.json.Decoder[Any]]] = {
 
 @dataclass
 class MessageTurn:
-    """A message in the making. Texts are collected and joined once, at the end."""
+    """A message under construction. Texts are joined once, at the end."""
 
     role: str
     tool_call_id: str | None = None
     parts: list[list[str] | pb.Part] = field(default_factory=list)
     thoughts: list[str] = field(default_factory=list)
     calls: list[pb.ToolCall] = field(default_factory=list)
-    # What will stand between the text so far and the next.
+    # Separator before the next text.
     _gap: str = "\n"
 
     def add_text(self, text: str) -> None:
@@ -86,7 +85,7 @@ class Conversation:
 
     Attributes:
         media: images to be fetched, in order.
-        used_tools: names that calls and the client's searches have used.
+        used_tools: names of tools in calls and in results of tool searches.
     """
 
     def __init__(self, fields: wire.MessagesBody) -> None:
@@ -94,7 +93,7 @@ class Conversation:
         self.used_tools: set[str] = set()
         self._head: list[str] = []
         self._turns: list[MessageTurn] = []
-        # Said for the system after a turn of the assistant, and not yet in a turn.
+        # System texts after an assistant turn, to be added to the next user turn.
         self._waiting: list[str] = []
         check_piece_count(sum(map(_count_pieces, fields.messages)), "messages")
         self._add_system(fields.system, "system")
@@ -107,7 +106,7 @@ class Conversation:
         """Return the canonical messages.
 
         Raises:
-            ServiceError: nothing is said in them.
+            ServiceError: they are all empty.
         """
         messages = [turn.to_message() for turn in self._turns]
         if self._head:
@@ -120,7 +119,7 @@ class Conversation:
         """Read one message.
 
         Args:
-            is_past: the user has spoken after it.
+            is_past: a later user message exists.
         """
         if message.role == "assistant":
             self._flush()
@@ -162,14 +161,14 @@ class Conversation:
         blocks = list(_read(content, path, wire.USER_BLOCKS))
         results = [(b, p) for b, p in blocks if isinstance(b, wire.ToolResultBlock)]
         others = [(b, p) for b, p in blocks if not isinstance(b, wire.ToolResultBlock)]
-        # Before what else is said, wherever they stand: templates want them behind their calls.
+        # Results precede other blocks: templates expect them directly after their calls.
         for result, where in results:
             self._add_result(result, where)
         self._flush()
         for block, where in others:
             self._add_block(self._turn("user"), block, where)
         if not results:
-            # A turn stays a turn when nothing is said in it.
+            # An empty user message is still a turn.
             self._turn("user")
 
     def _add_result(self, block: wire.ToolResultBlock, path: str) -> None:
@@ -179,7 +178,7 @@ class Conversation:
             self._add_block(turn, inner, where)
 
     def _add_block(self, turn: MessageTurn, block: wire.Block, path: str) -> None:
-        """Add what a user's turn and the result of a call may hold."""
+        """Add a block of a user turn or of a tool result."""
         match block:
             case wire.ImageBlock(source=source):
                 self._add_image(turn, source, f"{path}.source")
@@ -213,7 +212,7 @@ class Conversation:
         turn.parts.append(reference.part)
 
     def _turn(self, role: str) -> MessageTurn:
-        """Return the turn that goes on when somebody speaks."""
+        """Return the last turn if it has this role, else a new one."""
         if not self._turns or self._turns[-1].role != role:
             self._turns.append(MessageTurn(role))
         return self._turns[-1]
@@ -250,7 +249,7 @@ def _parse_call(block: wire.ToolUseBlock, path: str) -> pb.ToolCall:
 
 
 def _document_text(block: wire.DocumentBlock) -> str:
-    """Return the text of a document; of others, a note in which the model learns of it."""
+    """Return the text of a plain-text document, else a note for the model that it is left out."""
     if block.source.type == "text":
         return block.source.data or ""
     name = f' "{block.title}"' if block.title else ""
@@ -258,7 +257,7 @@ def _document_text(block: wire.DocumentBlock) -> str:
 
 
 def continues(messages: Sequence[pb.Message]) -> bool:
-    """Return whether the last message is the beginning of the answer."""
+    """Return whether the last message is the start of the answer (prefill)."""
     last = messages[-1]
     return (
         last.role == "assistant"

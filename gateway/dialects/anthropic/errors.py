@@ -1,7 +1,7 @@
 """Anthropic's error envelope: the status and type of every code.
 
-The only place where HTTP status codes of these routes are written. Where Anthropic's coding agent
-recovers by the wording of a message, that wording is used. Pure.
+Owns the HTTP status codes of these routes. Messages that Anthropic's coding agent matches on have
+the wording it expects. Pure.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ FORMS: Final[Mapping[str, tuple[int, str]]] = {
     "engine_failed": (500, _API),
     "internal": (500, _API),
 }
-# Field at fault → what the clients branch on: they send the whole conversation then.
+# Invalid field → details on which clients branch: they send the whole conversation then.
 _DETAILS: Final = {"thread": {"error_code": "thread_unsupported_request", "unsupported": []}}
 
 assert FORMS.keys() == CODES.keys()
 
 
 def envelope(failure: ServiceError) -> dict[str, Any]:
-    """Return the whole object that says what failed, before a stream and inside one."""
+    """Return the error object, which is the same as a response and inside a stream."""
     fields = {"type": FORMS[failure.code][1], "message": _message(failure), **failure.details}
     if failure.param in _DETAILS:
         fields["details"] = _DETAILS[failure.param]
@@ -59,7 +59,6 @@ def envelope(failure: ServiceError) -> dict[str, Any]:
 
 
 def error(failure: ServiceError) -> ErrorReply:
-    """Return the HTTP answer."""
     status = FORMS[failure.code][0]
     return ErrorReply(status, orjson.dumps(envelope(failure)), headers_of(failure))
 
@@ -67,7 +66,7 @@ def error(failure: ServiceError) -> ErrorReply:
 def _message(failure: ServiceError) -> str:
     details = failure.details
     if failure.code == "context_length_exceeded" and {"n_prompt_tokens", "n_ctx"} <= details.keys():
-        # Claude Code shortens its history at these words. One token is left for the answer.
+        # Claude Code shortens its history on this message. One token is reserved for the answer.
         most = details["n_ctx"] - 1
         return f"prompt is too long: {details['n_prompt_tokens']} tokens > {most} maximum"
     return failure.message

@@ -1,8 +1,8 @@
 """The events of a streamed message.
 
-Owns their order: the message's start, its blocks one after the other, why it ended, its end. The
-start waits for the prompt to be looked up in the cache, as it says what was found there. What
-never changes in a block is rendered once; a token costs one JSON string and a join. Pure.
+Owns their order: message start, blocks one after the other, stop reason, message end. The start is
+sent after the cache lookup, whose result it contains. The constant parts of a block's events are
+rendered once, so that a token costs one JSON string and a join. Pure.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _DELTAS: Final = {
 
 
 class MessageStream:
-    """One stream; `feed` it each item once, in order."""
+    """The stream of one message."""
 
     def __init__(self, parsed: answer.ParsedMessage, model: str) -> None:
         self._parsed = parsed
         self._model = model
         self._prompt_tokens = 0
         self._open: pb.BlockStart | None = None
-        # Of the open block: its thoughts, or its arguments until it is known what they are.
+        # Of the open block: its thinking, or its arguments until their first character is known.
         self._pieces: list[str] = []
         self._is_object: bool | None = None
         self._delta = b""
@@ -47,7 +47,6 @@ class MessageStream:
         self._has_ended = False
 
     def feed(self, item: Item) -> bytes:
-        """Return the bytes an item gives."""
         if isinstance(item, pb.Accepted):
             self._prompt_tokens = item.prompt_tokens
             return b""
@@ -100,7 +99,7 @@ class MessageStream:
         return self._render_delta(kind, text) if text else b""
 
     def _feed_arguments(self, piece: str) -> str:
-        """Return what may be sent of a call's arguments: those that are no object, never."""
+        """Return the arguments that can be sent; none if they are not a JSON object."""
         if self._is_object is None:
             self._pieces.append(piece)
             piece = "".join(self._pieces)

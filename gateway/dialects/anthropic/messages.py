@@ -1,7 +1,7 @@
 """Anthropic Messages: the four functions of the dialect.
 
-Owns the request's top level and the message that does not stream. Fields are declared in wire.py,
-turns read by conversation.py, tools by tool.py, events rendered by event.py. Pure.
+Owns the top level of the request and the whole message. wire.py declares fields, conversation.py
+reads turns, tool.py reads tools, event.py renders the stream. Pure.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _INT32_MAX: Final = 2**31 - 1
 
 
 def parse(body: bytes, stamp: Stamp) -> answer.ParsedMessage:
-    """Return the request a body stands for.
+    """Return the request of a body.
 
     Raises:
         ServiceError: `invalid_request`, naming the field.
@@ -55,7 +55,7 @@ def parse(body: bytes, stamp: Stamp) -> answer.ParsedMessage:
     refuse_unserved(fields, wire.MESSAGES_REFUSED)
     warms = fields.max_tokens == 0
     if warms:
-        # Nothing is sampled without a limit of one; what is, is not shown.
+        # The prefill needs a limit of at least one; the sampled token is not shown.
         fields.max_tokens = 1
     conversation = Conversation(fields)
     request = pb.GenerateRequest(
@@ -89,7 +89,6 @@ def renderer(parsed: answer.ParsedMessage, model: str) -> Renderer:
 
 
 def body(parsed: answer.ParsedMessage, model: str, completion: Completion) -> bytes:
-    """Return the message of a request that does not stream."""
     shown = [block for block in completion.blocks if parsed.shows(block.start.kind)]
     content = [answer.block(block.start, block.text, parsed.thoughts) for block in shown]
     if not content and not parsed.warms:
@@ -164,6 +163,6 @@ def _thoughts(thinking: wire.Thinking | None) -> answer.Thoughts:
 
 
 def _user_id(metadata: Any) -> str:
-    """Return the user whose prompts are kept apart from others'; the rest is not evaluated."""
+    """Return the user id, which separates prompt caches; other metadata is ignored."""
     name = metadata.get("user_id") if isinstance(metadata, dict) else None
     return name if isinstance(name, str) else ""

@@ -1,8 +1,8 @@
-"""Tools and the choice among them, as chat templates know them.
+"""Tools and tool choice in the form of chat templates.
 
-Owns which tools the model is told of. Those that Anthropic runs itself are left out, as the
-reference wants it; so are those whose loading is deferred until the client's own search has found
-them, or a call in the history has used them. Pure.
+Owns the selection of tools that the prompt contains. Tools that Anthropic runs itself are left out,
+as in the reference; so are deferred tools until the client's tool search has found them or a call
+in the history has used them. Pure.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gateway.dialects.conversation import check_tool_count
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 
-# Types of the tools with which Anthropic searches on its own side; nothing searches here.
+# Prefix of the types of Anthropic's own tool search, which this server does not run.
 _SEARCH: Final = "tool_search_tool"
 
 _ANY: Final = msgspec.json.Decoder(Any)
@@ -27,23 +27,23 @@ _MODES: Final = {
     "auto": pb.ToolChoice.MODE_AUTO,
     "none": pb.ToolChoice.MODE_NONE,
     "any": pb.ToolChoice.MODE_REQUIRED,
-    # OpenAI's word for it, which the reference's server takes as well.
+    # OpenAI's name, which the reference also accepts.
     "required": pb.ToolChoice.MODE_REQUIRED,
     "tool": pb.ToolChoice.MODE_NAMED,
 }
 
 
 def parse_tools(raws: Sequence[msgspec.Raw], used: Container[str]) -> list[pb.Tool]:
-    """Return the tools the model is told of.
+    """Return the tools of the prompt.
 
     Args:
-        used: names that loading is not deferred for any more.
+        used: names of tools that are no longer deferred.
 
     Raises:
-        ServiceError: one is malformed, or there are too many.
+        ServiceError: a tool is malformed, or there are too many.
     """
     tools = [json_body.decode(_TOOL, raw, f"tools[{index}]") for index, raw in enumerate(raws)]
-    # In the order and with the places of the request.
+    # With their indices in the request, for error paths.
     served = [(i, t) for i, t in enumerate(tools) if t.name and bytes(t.input_schema) != b"null"]
     if not any((tool.type or "").startswith(_SEARCH) for tool in tools):
         loaded = [(i, t) for i, t in served if not t.defer_loading or t.name in used]
@@ -53,7 +53,7 @@ def parse_tools(raws: Sequence[msgspec.Raw], used: Container[str]) -> list[pb.To
 
 
 def _parse_tool(tool: wire.AnthropicTool, path: str) -> pb.Tool:
-    """Return a tool in the form that chat templates print."""
+    """Return a tool in the form of chat templates."""
     path = f"{path}.input_schema"
     schema = json_body.decode(_ANY, tool.input_schema, path)
     if not isinstance(schema, dict):
@@ -68,13 +68,13 @@ def _parse_tool(tool: wire.AnthropicTool, path: str) -> pb.Tool:
 
 
 def named_tool(choice: Any) -> str:
-    """Return the name in a choice of one tool, else an empty one."""
+    """Return the tool name of a choice, or an empty string."""
     name = choice.get("name") if isinstance(choice, dict) else None
     return name if isinstance(name, str) else ""
 
 
 def parse_tool_choice(choice: Any, tools: Sequence[pb.Tool]) -> pb.ToolChoice:
-    """Return whether and which tool must be called. A choice of an unknown type is none.
+    """Return the tool choice. An unknown type counts as "auto".
 
     Raises:
         ServiceError: there is no such tool.
@@ -87,12 +87,12 @@ def parse_tool_choice(choice: Any, tools: Sequence[pb.Tool]) -> pb.ToolChoice:
     if mode != pb.ToolChoice.MODE_NAMED:
         return pb.ToolChoice(mode=mode or pb.ToolChoice.MODE_AUTO)
     if all(tool.name != name for tool in tools):
-        raise _bad_choice("tool_choice names a tool that is not among the tools.")
+        raise _bad_choice("tool_choice names a tool that is not in tools.")
     return pb.ToolChoice(mode=mode, name=name)
 
 
 def allows_parallel(choice: Any) -> bool | None:
-    """Return whether several calls may be made at once; None when nothing is said of it."""
+    """Return whether parallel calls are allowed; None if not given."""
     disabled = choice.get("disable_parallel_tool_use") if isinstance(choice, dict) else None
     return not disabled if isinstance(disabled, bool) else None
 

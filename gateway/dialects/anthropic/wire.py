@@ -1,9 +1,8 @@
-"""What an Anthropic Messages body may hold: the fields read, the fields ignored, those refused.
+"""The fields of an Anthropic Messages body: those read, ignored and refused.
 
-Owns the shape of the JSON and nothing of its meaning. Content blocks are looked at one by one:
-those of a kind that is not named for their place are passed over, as new kinds come with every
-release of the clients. The two tables at the end are the whole of the dialect's policy on fields
-it does not serve; the documentation is printed from them. Pure data.
+Owns the form of the JSON, not its meaning. Content blocks are decoded one by one: unknown types are
+skipped, since every release of the clients adds some. The two tables at the end list the known
+fields that are not served; the documentation is generated from them. Pure data.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from gateway.dialects.unserved import Ignored, Refused
 
 
 class Kind(msgspec.Struct):
-    """What every block has."""
+    """The field that every block has."""
 
     type: str
 
@@ -30,7 +29,7 @@ class TextBlock(msgspec.Struct):
 
 
 class MediaSource(msgspec.Struct):
-    """Where the content of an image or a document is."""
+    """The content of an image or a document, or its address."""
 
     type: str
     data: str | None = None
@@ -40,20 +39,16 @@ class MediaSource(msgspec.Struct):
 
 
 class ImageBlock(msgspec.Struct):
-    """An image."""
-
     source: MediaSource
 
 
 class DocumentBlock(msgspec.Struct):
-    """A document."""
-
     source: MediaSource
     title: str | None = None
 
 
 class SearchResultBlock(msgspec.Struct):
-    """What the client's own search has found."""
+    """A result of the client's own search."""
 
     content: list[TextBlock]
     title: str = ""
@@ -61,7 +56,7 @@ class SearchResultBlock(msgspec.Struct):
 
 
 class ToolUseBlock(msgspec.Struct):
-    """A call an assistant turn made."""
+    """A tool call of an assistant turn."""
 
     name: str
     id: str = ""
@@ -69,7 +64,7 @@ class ToolUseBlock(msgspec.Struct):
 
 
 class ToolResultBlock(msgspec.Struct):
-    """What a call has given."""
+    """The result of a tool call."""
 
     tool_use_id: str
     content: str | list[msgspec.Raw] | None = None
@@ -82,14 +77,14 @@ class ToolReferenceBlock(msgspec.Struct):
 
 
 class ThinkingBlock(msgspec.Struct):
-    """Thoughts of an assistant turn. Empty ones may be carried by their signature."""
+    """Thinking of an assistant turn; if empty, the signature may carry it."""
 
     thinking: str = ""
     signature: str = ""
 
 
 class CompactionBlock(msgspec.Struct):
-    """A summary that stands for what came before; null when there is none."""
+    """A summary that replaces the turns before it; null for none."""
 
     content: str | None = None
 
@@ -106,7 +101,7 @@ Block = (
     | CompactionBlock
 )
 
-# Place → the kinds of block that are read there.
+# Types of block that are read in each kind of content.
 SYSTEM_BLOCKS: Final[Mapping[str, type[Block]]] = {"text": TextBlock}
 ASSISTANT_BLOCKS: Final[Mapping[str, type[Block]]] = {
     "text": TextBlock,
@@ -122,7 +117,7 @@ USER_BLOCKS: Final[Mapping[str, type[Block]]] = {
     "tool_result": ToolResultBlock,
     "compaction": CompactionBlock,
 }
-# Inside a document that is made of blocks.
+# Inside a document that consists of blocks.
 SOURCE_BLOCKS: Final[Mapping[str, type[Block]]] = {"text": TextBlock, "image": ImageBlock}
 RESULT_BLOCKS: Final[Mapping[str, type[Block]]] = {
     "text": TextBlock,
@@ -136,15 +131,13 @@ Content = str | list[msgspec.Raw] | None
 
 
 class AnthropicMessage(msgspec.Struct):
-    """One turn."""
-
     role: Literal["user", "assistant", "system", "developer"]
     content: Content = None
     clear_at: str | None = None
 
 
 class AnthropicTool(msgspec.Struct):
-    """A tool. One without a schema runs on Anthropic's servers, and not here."""
+    """A tool. One without a schema runs on Anthropic's servers, not here."""
 
     name: str | None = None
     description: str | None = None
@@ -154,7 +147,7 @@ class AnthropicTool(msgspec.Struct):
 
 
 class Thinking(msgspec.Struct):
-    """Whether to think, how much, and whether to show it."""
+    """Whether and how much to think, and whether to show it."""
 
     type: Literal["enabled", "adaptive", "between_tools", "disabled"]
     budget_tokens: int | None = None
@@ -162,21 +155,19 @@ class Thinking(msgspec.Struct):
 
 
 class OutputFormat(msgspec.Struct):
-    """What the answer's text must be."""
+    """The schema of the answer."""
 
     type: Literal["json_schema"]
     schema: msgspec.Raw
 
 
 class OutputConfig(msgspec.Struct):
-    """How to answer."""
-
     effort: str | None = None
     format: OutputFormat | None = None
 
 
 class MessagesBody(SamplingFields, kw_only=True):
-    """The body of a message, and of a count of its tokens."""
+    """The body of a message or of a token count."""
 
     messages: list[AnthropicMessage]
     model: str | None = None
@@ -190,31 +181,31 @@ class MessagesBody(SamplingFields, kw_only=True):
     output_format: OutputFormat | None = None
     metadata: Any = None
     cache_prompt: bool | None = None
-    # Looked at only to be refused: see MESSAGES_REFUSED.
+    # Read only to be refused: see MESSAGES_REFUSED.
     compaction: Any = None
     thread: Any = None
 
 
-# Known fields without effect here, and why that is right.
+# Known fields without effect, and the reason.
 MESSAGES_IGNORED: Final[Ignored] = {
-    "betas": "what is served does not depend on them",
+    "betas": "they change nothing here",
     "billing_policy": "nothing is billed",
     "cache_control": "every prompt is cached",
-    "container": "there are no containers",
-    "context_management": "the client's own history is used as it is sent",
-    "diagnostics": "the cache does not explain its misses",
-    "fallbacks": "there is no other model to fall back to",
+    "container": "containers are not supported",
+    "context_management": "the history is used as it is sent",
+    "diagnostics": "the cache reports no diagnostics",
+    "fallbacks": "there is no fallback model",
     "fallback_credit_token": "nothing is billed",
-    "inference_geo": "inference happens here",
-    "mcp_servers": "this server connects to no other",
+    "inference_geo": "inference is local",
+    "mcp_servers": "this server connects to no other server",
     "service_tier": "there is one tier",
     "speed": "there is one speed",
     "user_profile_id": "not evaluated",
     "workspace_id": "not evaluated",
 }
 
-# Known fields that would change the answer and are not served.
+# Known fields that would change the answer and are not supported.
 MESSAGES_REFUSED: Final[Refused] = {
     "compaction": ((), "is not supported: ask for a summary in a message"),
-    "thread": ((), "is not supported: send the whole conversation, nothing is kept of it here"),
+    "thread": ((), "is not supported: send the whole conversation, which is not stored"),
 }

@@ -1,1 +1,1 @@
-"""llama-server's own wire formats as the REST reference has them."""
+"""llama-server's own wire formats, as in the REST reference."""

@@ -1,4 +1,4 @@
-"""The answer of a native completion, which is also the last event of its stream. Pure."""
+"""The response of a native completion, which is also the last event of its stream. Pure."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _STOP_TYPES: Final = {
 def describe(
     parsed: NativeParsed, model: str, completion: Completion, *, has_new_line: bool
 ) -> dict[str, Any]:
-    """Return the whole answer, or the part of it that was asked for.
+    """Return the response, or the fields of it that the request names.
 
     Args:
-        completion: without its text where that has been streamed.
-        has_new_line: whether there was one in the text.
+        completion: without its text if that was streamed.
+        has_new_line: whether the text contains a line break.
     """
     finished, usage = completion.finished, completion.finished.usage
     fields: dict[str, Any] = {
@@ -40,7 +40,7 @@ def describe(
         "prompt": completion.accepted.prompt or parsed.request.text,
         "has_new_line": has_new_line,
         "truncated": finished.reason == pb.Finished.REASON_CONTEXT,
-        # Whatever ends an answer by itself is to llama-server the model's own end.
+        # llama-server knows no further reasons.
         "stop_type": _STOP_TYPES.get(finished.reason, "eos"),
         "stopping_word": finished.stop_string,
         "tokens_cached": usage.cached_tokens,
@@ -52,13 +52,13 @@ def describe(
 
 
 def describe_infos(parsed: NativeParsed, infos: Sequence[pb.TokenInfo]) -> list[dict[str, Any]]:
-    """Return the probabilities of tokens, in the form that was asked for."""
+    """Return the probabilities of tokens in the requested form."""
     post_sampling = parsed.request.logprobs.post_sampling
     return probability.describe(infos, post_sampling=post_sampling)
 
 
 def select(fields: dict[str, Any], paths: Any) -> dict[str, Any]:
-    """Return the fields at `a/b` paths, under the whole path; without any paths all."""
+    """Return the fields at paths like `a/b`, keyed by path; all fields without paths."""
     if not isinstance(paths, list) or not paths or not all(isinstance(p, str) for p in paths):
         return fields
     found = {path: _look_up(fields, path.split("/")) for path in paths}
@@ -66,7 +66,7 @@ def select(fields: dict[str, Any], paths: Any) -> dict[str, Any]:
 
 
 def _look_up(value: Any, keys: list[str]) -> list[Any]:
-    """Return the value at the end of a path in a list, or an empty list."""
+    """Return a list with the value at a path, or an empty list."""
     for key in keys:
         if not isinstance(value, dict) or key not in value:
             return []

@@ -1,7 +1,7 @@
-"""How llama-server's routes say that something failed.
+"""Errors of llama-server's routes.
 
-The answer is the reference's envelope; inside a stream the code is the HTTP status, as
-llama-server's clients expect it there. Pure.
+Responses have the reference's envelope; inside a stream `code` is the HTTP status, as
+llama-server's clients expect. Pure.
 """
 
 from __future__ import annotations
@@ -15,6 +15,6 @@ __all__ = ["error", "frame"]
 
 
 def frame(failure: ServiceError) -> bytes:
-    """Return the event of a stream that has failed, which is its last."""
+    """Return the last event of a stream that failed."""
     body = envelope(failure) | {"code": FORMS[failure.code][0]}
     return b"data: %b\n\n" % orjson.dumps({"error": body})

@@ -1,6 +1,6 @@
-"""llama-server's infill: a native completion of what stands between two texts.
+"""llama-server's infill: a native completion of the text between a prefix and a suffix.
 
-Owns what is particular to its request; the answer is native.py's. Pure.
+Owns the request; the response is native.py's. Pure.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ renderer = native.renderer
 body = native.body
 
 _BODY: Final = msgspec.json.Decoder(wire.InfillBody)
-# A snippet without a name has to have one all the same.
+# Snippets without a file name get this one.
 _FILENAME: Final = "tmp"
 
 
 def parse(body: bytes, stamp: Stamp) -> NativeParsed:
-    """Return the request a body stands for.
+    """Return the request of a body.
 
     Raises:
         ServiceError: `invalid_request`, naming the field.
@@ -51,10 +51,10 @@ def parse(body: bytes, stamp: Stamp) -> NativeParsed:
 
 
 def require_markers(card: worker_pb2.ModelCard) -> None:
-    """Refuse an infill of a model that lacks the tokens for it.
+    """Refuse an infill if the model lacks the tokens for it.
 
     Raises:
-        ServiceError: `not_supported`, naming what is missing.
+        ServiceError: `not_supported`, naming the missing tokens.
     """
     roles = [field.name for field in worker_pb2.InfillMarkers.DESCRIPTOR.fields]
     missing = [role for role in roles if not getattr(card.infill, role)]
@@ -64,7 +64,7 @@ def require_markers(card: worker_pb2.ModelCard) -> None:
 
 
 def model_of(body: bytes) -> str | None:
-    """Return the model a body names, whatever else is wrong with it."""
+    """Return the model that a body names, even if the rest is invalid."""
     with contextlib.suppress(ServiceError):
         value: Any = decode(_MODEL, body).get("model")
         return value if isinstance(value, str) else None

@@ -1,7 +1,7 @@
 """llama-server's own completions: the four functions of the dialect.
 
-Owns the request's meaning and the answer that does not stream, which is also the last event of
-one that does; events before that are stream.py's. Fields are declared in wire.py. Pure.
+Owns the prompt of a request. wire.py declares fields, parsed.py reads those shared with infills,
+stream.py renders the stream, answer.py the response. Pure.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BODY: Final = msgspec.json.Decoder(wire.NativeBody)
 
 
 def parse(body: bytes, stamp: Stamp) -> NativeParsed:
-    """Return the request a body stands for.
+    """Return the request of a body.
 
     Raises:
         ServiceError: `invalid_request`, naming the field.
@@ -44,7 +44,6 @@ def renderer(parsed: NativeParsed, model: str) -> Renderer:
 
 
 def body(parsed: NativeParsed, model: str, completion: Completion) -> bytes:
-    """Return the answer of a request that does not stream."""
     has_new_line = "\n" in completion.whole_text
     return orjson.dumps(answer.describe(parsed, model, completion, has_new_line=has_new_line))
 
@@ -71,7 +70,7 @@ def _parse_prompt(prompt: str | list[int | str]) -> dict[str, Any]:
 
 
 def _only(prompt: list[Any]) -> str:
-    """Return the text of an array of one: several would be several prompts."""
+    """Return the text of an array of one string; several would be several prompts."""
     if len(prompt) > 1:
         raise ServiceError("invalid_request", "prompt must be one: send a request each", "prompt")
     return str(prompt[0])

@@ -1,4 +1,4 @@
-"""What native completions and infills have in common: their fields, read. Pure."""
+"""Parsing of the fields that native completions and infills share. Pure."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _TYPES: Final = {str: "string", int: "number", float: "number", list: "array", d
 
 @dataclass(frozen=True, kw_only=True)
 class NativeParsed(Parsed):
-    """A request, and what of its body is told again in the answer."""
+    """A request, and the fields of its body that the response repeats."""
 
     fields: wire.NativeBody
 
 
 def parse_native(fields: wire.NativeBody, prompt: Mapping[str, Any], stamp: Stamp) -> NativeParsed:
-    """Return the request that fields stand for.
+    """Return the request of parsed fields.
 
     Args:
         prompt: a field of the canonical request.
@@ -73,7 +73,7 @@ def parse_native(fields: wire.NativeBody, prompt: Mapping[str, Any], stamp: Stam
 
 
 def _check_answer(fields: wire.NativeBody) -> None:
-    """Refuse what can't be told or not be waited for.
+    """Refuse combinations that can't be served.
 
     Stream options of the right type have no effect here.
     """
@@ -95,7 +95,7 @@ def _check_answer(fields: wire.NativeBody) -> None:
 
 
 def _settle_limit(fields: wire.NativeBody) -> None:
-    """Put the limit under its first name. The model gives one token at least."""
+    """Store the token limit under its canonical name; it is at least one."""
     names = ("n_predict", "max_tokens", "max_completion_tokens")
     name = next((name for name in names if getattr(fields, name) is not None), None)
     if name is None:
@@ -112,9 +112,9 @@ def _settle_limit(fields: wire.NativeBody) -> None:
 
 
 def _settle_values(fields: wire.NativeBody, policy: Policy) -> None:
-    """Turn off, or put into their range, the values that OpenAI's routes refuse."""
+    """Clamp or disable values that OpenAI's routes refuse."""
     if fields.seed is None:
-        # The answer repeats it.
+        # The response repeats it.
         fields.seed = policy.seed
     if fields.seed == setting.RANDOM_SEED:
         fields.seed = -1
@@ -125,7 +125,7 @@ def _settle_values(fields: wire.NativeBody, policy: Policy) -> None:
     if fields.xtc_probability is not None:
         fields.xtc_probability = min(max(fields.xtc_probability, 0.0), 1.0)
     if fields.xtc_threshold is not None:
-        # From one half on no two tokens can be above it.
+        # Two tokens can't both exceed a probability of one half.
         fields.xtc_threshold = min(max(fields.xtc_threshold, 0.0), 0.5)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from shared.pb import text_pb2 as pb
 
-# JSON has no minus infinity: llama-server writes the lowest number of its floats.
+# JSON has no minus infinity; llama-server writes its lowest float.
 _LOWEST: Final = -3.4028234663852886e38
 
 
@@ -35,6 +35,6 @@ def _chance(info: pb.TokenInfo) -> dict[str, Any]:
 
 
 def _token(info: pb.TokenInfo) -> dict[str, Any]:
-    # A part of a character has bytes and no text.
+    # A part of a character has bytes but no text.
     text = info.text.decode("utf-8", "ignore")
     return {"id": info.id, "token": text, "bytes": list(info.text)}

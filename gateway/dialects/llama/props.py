@@ -1,4 +1,4 @@
-"""GET /props: what the reference lists there, and beside it what newer llama-servers do. Pure."""
+"""The response of GET /props: the keys of the reference and of newer llama-servers. Pure."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def describe(
 
 
 def _params(card: worker_pb2.ModelCard) -> dict[str, Any]:
-    """Return the settings of a request that says nothing."""
+    """Return the generation settings of a request without fields."""
     defaults = orjson.loads(card.default_sampling_json or "{}")
     limit = defaults.get("max_tokens", -1)
     return {
@@ -93,7 +93,7 @@ def _params(card: worker_pb2.ModelCard) -> dict[str, Any]:
 
 
 def _type(card: worker_pb2.ModelCard) -> str:
-    """Return how the weights are kept, e.g. "MLX Q4" or "MLX F16"."""
+    """Return the format of the weights, e.g. "MLX Q4" or "MLX F16"."""
     if card.quantization_bits:
         return f"MLX Q{card.quantization_bits}"
     bits = round(8 * card.weight_bytes / card.parameters) if card.parameters else 16
@@ -101,7 +101,7 @@ def _type(card: worker_pb2.ModelCard) -> str:
 
 
 def _abilities(card: worker_pb2.ModelCard) -> dict[str, bool]:
-    """Return what conversations may hold, as they are rendered here."""
+    """Return the capabilities of the chat template."""
     calls = bool(card.tool_call_format)
     return {
         "supports_object_arguments": calls,

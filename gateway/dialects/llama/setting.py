@@ -1,6 +1,6 @@
-"""Sampling settings as llama-server names them: in answers, and in /props.
+"""Sampling settings under llama-server's names, in responses and in /props.
 
-Owns the names, and the values of what is not served; the numbers are the worker's. Pure.
+Owns the names and the constant values of unsupported settings. Pure.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NAMES: Final[Mapping[str, str]] = {
     "dry_allowed_length": "dry_allowed_length",
     "dry_penalty_last_n": "dry_penalty_last_n",
 }
-# What llama-server tells and this server does not do.
+# Settings that this server does not support.
 CONSTANT: Final[Mapping[str, Any]] = {
     "dynatemp_range": 0.0,
     "dynatemp_exponent": 1.0,
@@ -84,7 +84,7 @@ def describe(fields: wire.NativeBody, accepted: pb.Accepted) -> dict[str, Any]:
 
 
 def _shorten(value: Any) -> Any:
-    """Return the number that a single-precision float was written as: 0.95, not 0.949999988."""
+    """Return a single-precision float rounded to its digits: 0.95, not 0.949999988."""
     if not isinstance(value, float):
         return value
     return float(f"{value:.7g}") if math.isfinite(value) else None

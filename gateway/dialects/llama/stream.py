@@ -1,7 +1,7 @@
 """The stream of a native completion.
 
-Owns its order: progress where asked for, one event per piece of text with the tokens that gave
-it, and last the whole answer without its text. There is no `[DONE]`. Pure.
+Owns its order: progress if requested, one event per piece of text with its tokens, and last the
+response without its text. There is no `[DONE]`. Pure.
 """
 
 from __future__ import annotations
@@ -19,18 +19,17 @@ from shared.pb import text_pb2 as pb
 
 
 class NativeStream:
-    """One stream; `feed` it each item once, in order."""
+    """The stream of one completion."""
 
     def __init__(self, parsed: NativeParsed, model: str) -> None:
         self._parsed = parsed
         self._model = model
-        # All but the text, which is gone once it is sent.
+        # Everything but the text, which is not kept.
         self._completion = Completion()
         self._has_new_line = False
         self._predicted = 0
 
     def feed(self, item: Item) -> bytes:
-        """Return the bytes an item gives."""
         if isinstance(item, pb.Event):
             match item.WhichOneof("event"):
                 case "delta":
@@ -76,7 +75,7 @@ class NativeStream:
         }
 
     def _usage(self) -> common.Usage:
-        """Return the counts so far."""
+        """Return the token counts so far."""
         return common.Usage(
             prompt_tokens=self._completion.accepted.prompt_tokens,
             completion_tokens=self._predicted,

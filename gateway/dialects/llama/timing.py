@@ -9,9 +9,9 @@ from shared.pb import text_pb2 as pb
 
 
 def describe(usage: common.Usage, timings: pb.Timings) -> dict[str, Any]:
-    """Return durations and rates; of nothing they are 0.
+    """Return durations and rates; rates without tokens are 0.
 
-    Generating is timed from the first token on, so its rates count one token less.
+    Generation is timed from the first token on, so its rates count one token less.
     """
     prompt_n = usage.prompt_tokens - usage.cached_tokens
     steps = max(usage.completion_tokens - 1, 0)

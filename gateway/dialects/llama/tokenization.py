@@ -1,4 +1,4 @@
-"""/tokenize and /detokenize: their bodies and their answers. Pure."""
+"""The bodies and responses of /tokenize and /detokenize. Pure."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from shared.pb import text_pb2 as pb
 _TOKENIZE: Final = msgspec.json.Decoder(wire.TokenizeBody)
 _DETOKENIZE: Final = msgspec.json.Decoder(wire.DetokenizeBody)
 _UINT32_MAX: Final = 2**32 - 1
-# Each becomes a message of its own.
+# Each becomes a protobuf message.
 MAX_PIECES: Final = 2**18
 
 
 def parse_tokenize(body: bytes) -> tuple[pb.TokenizeRequest, str | None]:
-    """Return what to tokenise, and with which model.
+    """Return the request and the model's name.
 
     Raises:
         ServiceError: `invalid_request`.
@@ -47,7 +47,7 @@ def parse_pieces(content: Any) -> list[pb.TokenizePiece]:
 
 
 def describe_tokens(reply: pb.TokenizeReply, *, with_pieces: bool) -> dict[str, Any]:
-    """Return the answer; a piece that is no text by itself is an array of its bytes."""
+    """Return the response; a piece that is not valid UTF-8 is an array of bytes."""
     if not with_pieces:
         return {"tokens": list(reply.ids)}
     pairs = zip(reply.ids, reply.pieces, strict=True)
@@ -55,7 +55,7 @@ def describe_tokens(reply: pb.TokenizeReply, *, with_pieces: bool) -> dict[str, 
 
 
 def parse_detokenize(body: bytes) -> tuple[pb.DetokenizeRequest, str | None]:
-    """Return the ids, which may be out of the vocabulary, and whose they are.
+    """Return the request, whose ids may be out of the vocabulary, and the model's name.
 
     Raises:
         ServiceError: `invalid_request`.

@@ -1,7 +1,7 @@
-"""What the bodies of llama-server's own routes may hold: fields read, ignored, refused.
+"""The fields of llama-server's own routes: those read, ignored and refused.
 
-Owns the shape of the JSON and nothing of its meaning. The two tables are the whole of the
-dialect's policy on fields it does not serve; the documentation is printed from them. Pure data.
+Owns the form of the JSON, not its meaning. The two tables list the known fields that are not
+served; the documentation is generated from them. Pure data.
 """
 
 from __future__ import annotations
@@ -13,15 +13,13 @@ import msgspec
 from gateway.dialects.sampling import SamplingFields
 from gateway.dialects.unserved import Ignored, Refused
 
-# Ids may be out of the vocabulary, but not out of what carries them.
+# Ids may be out of the vocabulary, but must fit the protobuf type.
 TokenId = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 AnyId = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class NativeBody(SamplingFields, kw_only=True):
-    """The body of a native completion."""
-
     prompt: str | list[TokenId | str]
     model: str | None = None
     stream: bool | None = None
@@ -36,12 +34,12 @@ class NativeBody(SamplingFields, kw_only=True):
     return_tokens: bool | None = None
     return_progress: bool | None = None
     timings_per_token: bool | None = None
-    # An array of strings; anything else asks for everything.
+    # An array of strings; any other value selects all fields.
     response_fields: Any = None
-    # Told in generation_settings, and of no other effect: contexts are not shifted.
+    # Repeated in generation_settings; no other effect, as contexts are not shifted.
     n_keep: Int32 | None = None
     n_discard: Int32 | None = None
-    # Looked at only to be refused: see NATIVE_REFUSED.
+    # Read only to be refused: see NATIVE_REFUSED.
     n: Any = None
     n_cmpl: Any = None
     n_indent: Any = None
@@ -59,14 +57,14 @@ class NativeBody(SamplingFields, kw_only=True):
 
 
 class Snippet(msgspec.Struct):
-    """Another file, or a part of one."""
+    """Context from another file."""
 
     text: str
     filename: str | None = None
 
 
 class InfillBody(NativeBody, kw_only=True):
-    """The body of an infill: a native completion of what stands between two texts."""
+    """The body of an infill: a native completion between prefix and suffix."""
 
     input_prefix: str
     input_suffix: str
@@ -75,9 +73,7 @@ class InfillBody(NativeBody, kw_only=True):
 
 
 class TokenizeBody(msgspec.Struct):
-    """The body of /tokenize."""
-
-    # Read by tokenization.py, whose refusals have a form of their own.
+    # Checked in tokenization.py, whose errors have a form of their own.
     content: Any = None
     model: str | None = None
     add_special: bool | None = None
@@ -86,13 +82,11 @@ class TokenizeBody(msgspec.Struct):
 
 
 class DetokenizeBody(msgspec.Struct):
-    """The body of /detokenize."""
-
     tokens: list[AnyId] | None = None
     model: str | None = None
 
 
-# The order of the samplers, by names and as letters; there is no other.
+# The only order of the samplers, as names and as letters.
 SAMPLERS: Final = [
     "penalties",
     "dry",
@@ -106,7 +100,7 @@ SAMPLERS: Final = [
 ]
 SAMPLER_LETTERS: Final = "edskypmxt"
 
-# Known fields without effect here, and why that is right.
+# Known fields without effect, and the reason.
 NATIVE_IGNORED: Final[Ignored] = {
     "id_slot": "slots are assigned by the scheduler",
     "n_cache_reuse": "the cache's own limits apply",
@@ -116,17 +110,17 @@ NATIVE_IGNORED: Final[Ignored] = {
     "dynatemp_exponent": "without dynatemp_range it does nothing",
     "grammar_triggers": "without grammar_lazy they do nothing",
     "preserved_tokens": "without grammar_lazy they do nothing",
-    "backend_sampling": "says where to sample, not what",
+    "backend_sampling": "does not change the result",
     "reasoning_format": "raw text is not parsed",
-    "speculative.n_max": "speeds an answer up and does not change it",
-    "speculative.n_min": "speeds an answer up and does not change it",
-    "speculative.p_min": "speeds an answer up and does not change it",
-    "speculative.types": "speeds an answer up and does not change it",
-    "user": "labels of the client's own",
+    "speculative.n_max": "affects speed only",
+    "speculative.n_min": "affects speed only",
+    "speculative.p_min": "affects speed only",
+    "speculative.types": "affects speed only",
+    "user": "not evaluated",
 }
 
-# Known fields that would change the answer and are not served: the values that ask for nothing,
-# and what to say to the others.
+# Known fields that would change the answer and are not supported: the values without effect, and
+# the message for all others.
 NATIVE_REFUSED: Final[Refused] = {
     "n": ((1,), "must be 1: one completion is generated per request"),
     "n_cmpl": ((1,), "must be 1: one completion is generated per request"),

@@ -1,4 +1,4 @@
-"""What an OpenAI body says about the prompt cache. Pure."""
+"""Prompt cache fields of OpenAI bodies. Pure."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from shared.pb import text_pb2 as pb
 
 
 def parse_cache(fields: wire.TextFields) -> pb.CachePolicy:
-    """Return whether to use the prompt cache, and whose entries."""
+    """Return whether to use the prompt cache, and the session key."""
     enabled = fields.cache_prompt
     if enabled is None and (raw := (fields.extra_body or {}).get("cache_prompt")) is not None:
-        # Anything but a boolean is ignored here, by the reference.
+        # As in the reference, only a boolean counts here.
         enabled = {b"true": True, b"false": False}.get(bytes(raw))
     session = fields.prompt_cache_key or fields.user or ""
     return pb.CachePolicy(enabled=enabled, session_key=session)

@@ -1,7 +1,7 @@
 """OpenAI chat completions: the four functions of the dialect.
 
-Owns the request's top level and the answer that does not stream. Fields are declared in wire.py,
-messages read by conversation.py, chunks rendered by chunk.py. Pure.
+Owns the top level of the request and the whole response. wire.py declares fields, conversation.py
+reads messages, chunk.py renders the stream. Pure.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _BODY: Final = msgspec.json.Decoder(wire.ChatBody)
 
 
 def parse(body: bytes, stamp: Stamp) -> Parsed:
-    """Return the request a body stands for.
+    """Return the request of a body.
 
     Raises:
         ServiceError: `invalid_request`, naming the field.
@@ -77,7 +77,6 @@ def renderer(parsed: Parsed, model: str) -> Renderer:
 
 
 def body(parsed: Parsed, model: str, completion: Completion) -> bytes:
-    """Return the answer of a request that does not stream."""
     reason = chunk.finish_reason(completion.finished.reason, called=bool(completion.tool_calls()))
     logprobs = chunk.logprobs(completion.infos) if parsed.logprobs else None
     choice = {
@@ -102,7 +101,7 @@ def _message(parsed: Parsed, completion: Completion) -> dict[str, Any]:
     content = completion.text(pb.BlockStart.KIND_ANSWER)
     reasoning = completion.text(pb.BlockStart.KIND_REASONING)
     calls = completion.tool_calls()
-    # A turn of nothing but calls has content null, never "".
+    # A message with tool calls and no text has content null, never "".
     message: dict[str, Any] = {
         "role": "assistant",
         "content": content or (None if calls else ""),
@@ -140,7 +139,7 @@ def _parse_logprobs(fields: wire.ChatBody) -> pb.Logprobs | None:
 def _parse_reasoning(fields: wire.ChatBody) -> pb.Reasoning:
     extra = fields.extra_body or {}
     effort, enabled = fields.reasoning_effort, fields.enable_thinking
-    # Anything of another type is ignored here.
+    # Values of other types are ignored here.
     if effort is None and "reasoning_effort" in extra:
         nested = msgspec.json.decode(extra["reasoning_effort"])
         effort = nested if isinstance(nested, str) else None

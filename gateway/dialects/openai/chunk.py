@@ -1,8 +1,8 @@
 """The chunks of a chat completion stream.
 
-Owns their order and keys: the role, then content, reasoning and tool calls as they come, the
-chunk with the finish reason, the usage where asked for, and `[DONE]`. What never changes in a
-stream is rendered once; a token costs one JSON string and a few joins. Pure.
+Owns their order and keys: the role, then content, reasoning and tool calls, the finish reason, the
+usage if requested, and `[DONE]`. The constant parts are rendered once, so that a token costs one
+JSON string and a few joins. Pure.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from shared.pb import common_pb2 as common
 from shared.pb import text_pb2 as pb
 
 DONE: Final = b"data: [DONE]\n\n"
-# OpenAI's value for "as good as impossible"; JSON has no minus infinity.
+# OpenAI's value for impossible tokens; JSON has no minus infinity.
 LOWEST_LOGPROB: Final = -9999.0
 _REASONS: Final = {
     pb.Finished.REASON_MAX_TOKENS: "length",
@@ -32,12 +32,12 @@ _TOOL_CALL: Final = pb.BlockStart.KIND_TOOL_CALL
 
 
 def finish_reason(reason: pb.Finished.Reason.ValueType, *, called: bool) -> str:
-    """Return OpenAI's word. A limit outweighs calls: the last one may be cut short."""
+    """Return the finish reason. A limit takes precedence over calls: the last may be cut."""
     return _REASONS.get(reason, "tool_calls" if called else "stop")
 
 
 def usage(counts: common.Usage, accepted: pb.Accepted) -> dict[str, Any]:
-    """Return the `usage` object. A server without a prompt cache has nothing to say of one."""
+    """Return the `usage` object; without a prompt cache it has no cache details."""
     fields: dict[str, Any] = {
         "prompt_tokens": counts.prompt_tokens,
         "completion_tokens": counts.completion_tokens,
@@ -51,7 +51,7 @@ def usage(counts: common.Usage, accepted: pb.Accepted) -> dict[str, Any]:
 
 
 def begin_chunk(parsed: Parsed, model: str, kind: str) -> bytes:
-    """Return what every event of a stream begins with: its JSON object, still open."""
+    """Return the common start of all events of a stream: an open JSON object."""
     head = {
         "id": parsed.request.request_id,
         "object": kind,
@@ -63,7 +63,7 @@ def begin_chunk(parsed: Parsed, model: str, kind: str) -> bytes:
 
 
 def usage_chunk(head: bytes, finished: pb.Finished, accepted: pb.Accepted) -> bytes:
-    """Return the event that tells the usage; it has no choices."""
+    """Return the event with the usage, which has no choices."""
     counts = orjson.dumps(usage(finished.usage, accepted))
     return b"".join((head, b',"choices":[],"usage":', counts, b"}\n\n"))
 
@@ -85,12 +85,12 @@ def _logprob(info: pb.TokenInfo) -> dict[str, Any]:
 
 
 def reasoning_names(policy: Policy) -> tuple[str, ...]:
-    """Return the keys that carry thoughts."""
+    """Return the keys of reasoning."""
     return ("reasoning_content", "reasoning") if policy.reasoning_alias else ("reasoning_content",)
 
 
 class ChatStream:
-    """One stream; `feed` it each item once, in order."""
+    """The stream of one chat completion."""
 
     def __init__(self, parsed: Parsed, model: str) -> None:
         self._head = begin_chunk(parsed, model, "chat.completion.chunk")
@@ -105,7 +105,6 @@ class ChatStream:
         self._has_reasoning = False
 
     def feed(self, item: Item) -> bytes:
-        """Return the bytes an item gives."""
         if isinstance(item, pb.Accepted):
             self._accepted = item
             return self._chunk(b'{"role":"assistant"}')
@@ -126,7 +125,7 @@ class ChatStream:
     def _feed_delta(self, delta: pb.Delta) -> bytes:
         if not delta.infos:
             return self._text(delta.text) if delta.text else b""
-        # One position of the stream per token, so that logprobs can be matched by position.
+        # One chunk per token, so that clients can match logprobs to chunks.
         *held_back, last = delta.infos
         marks = [self._chunk(b'{"content":""}', [info]) for info in held_back]
         return b"".join([*marks, self._text(delta.text, [last])])
@@ -175,7 +174,7 @@ class ChatStream:
 
 
 def failed_tail(failed: pb.Failed) -> bytes:
-    """Return the end of the choice, and of the stream, of a request that has failed."""
+    """Return the end of the stream of a request that failed, from within its choice on."""
     failure = orjson.dumps(envelope(from_message(failed.error)))
     return b',"finish_reason":"error","logprobs":null}],"error":%b}\n\n%b' % (failure, DONE)
 

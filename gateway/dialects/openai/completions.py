@@ -1,8 +1,7 @@
 """OpenAI text completions: the four functions of the dialect, and its stream.
 
-A raw prompt goes in and raw text comes out: no template, no roles, no tool calls, and thoughts are
-part of the text. Fields are declared in wire.py, log-probabilities rendered by token_logprob.py.
-Pure.
+Prompt and answer are raw text: no template, no roles, no tool calls, and reasoning is part of the
+text. wire.py declares fields, token_logprob.py renders log-probabilities. Pure.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _OBJECT: Final = "text_completion"
 
 
 def parse(body: bytes, stamp: Stamp) -> Parsed:
-    """Return the request a body stands for.
+    """Return the request of a body.
 
     Raises:
         ServiceError: `invalid_request`, naming the field.
@@ -48,7 +47,7 @@ def parse(body: bytes, stamp: Stamp) -> Parsed:
     fields = decode(_BODY, body)
     refuse_unserved(fields, wire.COMPLETION_REFUSED)
     if fields.prompt and not fields.prompt.strip():
-        raise invalid("prompt", "must not be white space alone")
+        raise invalid("prompt", "must not be only white space")
     request = pb.GenerateRequest(
         request_id=stamp.request_id,
         text=fields.prompt,
@@ -76,7 +75,6 @@ def renderer(parsed: Parsed, model: str) -> Renderer:
 
 
 def body(parsed: Parsed, model: str, completion: Completion) -> bytes:
-    """Return the answer of a request that does not stream."""
     choice = {
         "index": 0,
         "text": completion.whole_text,
@@ -104,9 +102,9 @@ def _parse_logprobs(fields: wire.CompletionBody) -> pb.Logprobs | None:
 
 
 class CompletionStream:
-    """One stream; `feed` it each item once, in order.
+    """The stream of one completion.
 
-    Clients read a choice's `text`; the reference's `delta.text` stands beside it.
+    Clients read a choice's `text`; the reference also has `delta.text`.
     """
 
     def __init__(self, parsed: Parsed, model: str) -> None:
@@ -117,7 +115,6 @@ class CompletionStream:
         self._table = LogprobTable()
 
     def feed(self, item: Item) -> bytes:
-        """Return the bytes an item gives."""
         if isinstance(item, pb.Accepted):
             self._accepted = item
             return b""

@@ -1,8 +1,7 @@
 """Messages, tools and template variables of an OpenAI chat body, as a canonical prompt.
 
-Owns what a conversation may consist of. It renders nothing: chat templates live with the model.
-Media parts become empty canonical parts with a reference beside them, and are fetched by nobody
-here. Pure.
+Owns the allowed content of a conversation. Workers render chat templates. Media parts become empty
+canonical parts with a reference to what must be fetched; nothing is fetched here. Pure.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _MODES: Final = {
 
 
 def parse_conversation(fields: wire.ChatBody, stamp: Stamp, media: list[MediaRef]) -> pb.ChatPrompt:
-    """Return the prompt; references to media are added to `media`.
+    """Return the prompt; adds references to `media`.
 
     Raises:
         ServiceError: naming the field.
@@ -58,7 +57,7 @@ def _count_pieces(message: wire.ChatMessage) -> int:
 
 
 def parse_message(message: wire.ChatMessage, path: str, media: list[MediaRef]) -> pb.Message:
-    """Return one turn. `developer` is read as `system`."""
+    """Return one turn. `developer` becomes `system`."""
     if message.function_call is not None:
         raise ServiceError(
             "invalid_request", f"{path}.function_call is not supported: use tool_calls", path
@@ -83,7 +82,7 @@ def _parse_content(
 
 
 def parse_part(part: wire.Part, path: str, media: list[MediaRef]) -> pb.Part:
-    """Return a part of a message; a medium is empty and stands in `media` too."""
+    """Return a part of a message; a media part is empty and has a reference in `media`."""
     match part:
         case wire.TextPart():
             return pb.Part(text=part.text)
@@ -106,7 +105,7 @@ def parse_part(part: wire.Part, path: str, media: list[MediaRef]) -> pb.Part:
 
 
 def refer(made: common.Media, url: str, path: str, media: list[MediaRef]) -> pb.Part:
-    """Return the empty part of a medium, whose reference is added to `media`."""
+    """Return an empty media part, and add its reference to `media`."""
     reference = MediaRef(made.kind, url, path, pb.Part(media=made))
     media.append(reference)
     return reference.part
@@ -118,7 +117,7 @@ def _parse_call(call: wire.ToolCall, path: str) -> pb.ToolCall:
 
 
 def parse_arguments(raw: msgspec.Raw, path: str) -> str:
-    """Return the JSON text of a call's arguments, which may stand in a string or as they are."""
+    """Return the JSON text of a call's arguments, sent as a string or as an object."""
     arguments = json_body.decode(_ANY, raw, path)
     if isinstance(arguments, str):
         return arguments
@@ -127,7 +126,7 @@ def parse_arguments(raw: msgspec.Raw, path: str) -> str:
 
 
 def parse_tools(raws: list[msgspec.Raw]) -> list[pb.Tool]:
-    """Return the tools, each with the text the client sent."""
+    """Return the tools, each with its JSON text."""
     check_tool_count(len(raws))
     return [_parse_tool(raw, f"tools[{index}]") for index, raw in enumerate(raws)]
 
@@ -141,7 +140,7 @@ def _parse_tool(raw: msgspec.Raw, path: str) -> pb.Tool:
 
 
 def parse_tool_choice(choice: Any, tools: list[pb.Tool]) -> pb.ToolChoice:
-    """Return whether and which tool must be called."""
+    """Return the tool choice."""
     if choice is None:
         return pb.ToolChoice(mode=pb.ToolChoice.MODE_AUTO)
     if isinstance(choice, dict):
@@ -163,12 +162,12 @@ def _named_tool(choice: dict[str, Any], tools: list[pb.Tool]) -> str:
     if choice.get("type") != "function" or not isinstance(name, str) or not name:
         raise _bad_choice("tool_choice must be of type 'function' and name a function.")
     if all(tool.name != name for tool in tools):
-        raise _bad_choice("tool_choice names a function that is not among the tools.")
+        raise _bad_choice("tool_choice names a function that is not in tools.")
     return name
 
 
 def parse_template_kwargs(fields: wire.TurnFields) -> str:
-    """Return the template variables as JSON text, empty without any: the first form given wins."""
+    """Return the template variables as JSON text, empty for none. The first form given counts."""
     extra = fields.extra_body or {}
     kwargs = fields.chat_template_kwargs
     path = "chat_template_kwargs"
@@ -177,7 +176,7 @@ def parse_template_kwargs(fields: wire.TurnFields) -> str:
         kwargs = json_body.decode(_OBJECT, extra["chat_template_kwargs"], path)
     if kwargs is None and "preserve_thinking" in extra:
         kwargs = {"preserve_thinking": extra["preserve_thinking"]}
-    # The OpenAI SDK writes what is in its extra_body to the top of the body.
+    # The OpenAI SDK moves the content of extra_body to the top level.
     if kwargs is None and fields.preserve_thinking is not None:
         kwargs = {"preserve_thinking": msgspec.Raw(msgspec.json.encode(fields.preserve_thinking))}
     for name, raw in (kwargs or {}).items():
@@ -186,7 +185,7 @@ def parse_template_kwargs(fields: wire.TurnFields) -> str:
 
 
 def _continues(fields: wire.ChatBody, policy: Policy) -> bool:
-    """Return whether the last message is an answer to go on with."""
+    """Return whether the last message is an answer to continue."""
     last = fields.messages[-1]
     asked = fields.continue_final_message or fields.add_generation_prompt is False
     if not asked:
@@ -195,7 +194,9 @@ def _continues(fields: wire.ChatBody, policy: Policy) -> bool:
         return policy.prefill_assistant and open_ended and begun
     if last.role != "assistant":
         raise ServiceError(
-            "invalid_request", "only a last message of the assistant can be continued", "messages"
+            "invalid_request",
+            "the last message must be of the assistant to be continued",
+            "messages",
         )
     return True
 

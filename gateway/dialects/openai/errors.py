@@ -1,4 +1,4 @@
-"""How OpenAI's routes say that something failed: the reference's envelope as it is. Pure."""
+"""Errors of OpenAI's routes: the reference's envelope. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Structured output as OpenAI bodies ask for it.
+"""Structured output in OpenAI bodies.
 
-Owns the forms of `response_format`; the schema in it is bounded by grammar.py of all dialects.
-Pure.
+Owns the forms of `response_format`; dialects/grammar.py checks the schema. Pure.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def parse_grammar(fields: wire.TextFields, policy: Policy) -> pb.Grammar | None:
-    """Return the one constraint a body asks for, if any.
+    """Return the constraint of a body, if any.
 
     Raises:
-        ServiceError: it is malformed, unsupported or too large, or there are several.
+        ServiceError: it is malformed, unsupported or too large, or there is more than one.
     """
     found = [parse_response_format(fields.response_format, policy)]
     if bytes(fields.json_schema) != b"null":
@@ -42,7 +41,7 @@ def parse_grammar(fields: wire.TextFields, policy: Policy) -> pb.Grammar | None:
 def parse_response_format(
     fields: dict[str, msgspec.Raw] | None, policy: Policy
 ) -> pb.Grammar | None:
-    """Return the constraint that `response_format` asks for, if any.
+    """Return the constraint of `response_format`, if any.
 
     Raises:
         ServiceError: it is malformed, unsupported or too large.

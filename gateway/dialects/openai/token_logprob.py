@@ -1,6 +1,6 @@
-"""Log-probabilities in the form of text completions: four lists, one place per token.
+"""Log-probabilities in the form of text completions: four lists with an entry per token.
 
-Owns the names of tokens and their places in the text; the numbers are the worker's. Pure.
+Owns the names of tokens and their offsets in the text. Pure.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from shared.pb import text_pb2 as pb
 
 
 class LogprobTable:
-    """The log-probabilities of one answer; `take` its tokens in order, all or some at a time."""
+    """The log-probabilities of one answer. `take` its tokens in order, in one or more calls."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -30,14 +30,14 @@ class LogprobTable:
         }
 
     def _offset(self, info: pb.TokenInfo) -> int:
-        """Return the characters of the answer before a token."""
+        """Return the number of characters before a token."""
         offset = self._characters
         self._characters += len(self._decoder.decode(info.text))
         return offset
 
 
 def _top(info: pb.TokenInfo) -> dict[str, float]:
-    """Return the likeliest tokens; the sampled one is always among them."""
+    """Return the most likely tokens and the sampled one."""
     top = {_name(other): _value(other) for other in info.top}
     return top | {_name(info): _value(info)}
 
@@ -47,7 +47,7 @@ def _value(info: pb.TokenInfo) -> float:
 
 
 def _name(info: pb.TokenInfo) -> str:
-    """Return a token's text; of a part of a character its bytes, as OpenAI's own API wrote them."""
+    """Return a token's text; a part of a character is written as bytes, as by OpenAI's API."""
     try:
         return info.text.decode()
     except UnicodeDecodeError:

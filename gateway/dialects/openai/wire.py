@@ -1,7 +1,7 @@
-"""What an OpenAI chat body may hold: the fields read, the fields ignored, the fields refused.
+"""The fields of OpenAI chat and completion bodies: those read, ignored and refused.
 
-Owns the shape of the JSON and nothing of its meaning. The two tables are the whole of the
-dialect's policy on fields it does not serve; the documentation is printed from them. Pure data.
+Owns the form of the JSON, not its meaning. The tables list the known fields that are not served;
+the documentation is generated from them. Pure data.
 """
 
 from __future__ import annotations
@@ -21,47 +21,43 @@ class TextPart(msgspec.Struct, tag_field="type", tag="text"):
 
 
 class RefusalPart(msgspec.Struct, tag_field="type", tag="refusal"):
-    """What an assistant said instead of an answer; read as text."""
+    """A refusal of the assistant; read as text."""
 
     refusal: str
 
 
 class ImageUrl(msgspec.Struct):
-    """Where an image is."""
+    """The address of an image."""
 
     url: str
     detail: Literal["low", "high", "auto"] | None = None
 
 
 class ImagePart(msgspec.Struct, tag_field="type", tag="image_url"):
-    """An image; clients also write the address without the object around it."""
+    """An image; some clients send the address without an object around it."""
 
     image_url: ImageUrl | str
 
 
 class VideoUrl(msgspec.Struct):
-    """Where a clip is."""
+    """The address of a video."""
 
     url: str
     fps: float | None = None
 
 
 class VideoPart(msgspec.Struct, tag_field="type", tag="video_url"):
-    """A clip."""
-
     video_url: VideoUrl | str
 
 
 class InputAudio(msgspec.Struct):
-    """Base64 of a recording, or a data URI."""
+    """Audio as base64 or as a data URI."""
 
     data: str
     format: str | None = None
 
 
 class AudioPart(msgspec.Struct, tag_field="type", tag="input_audio"):
-    """A recording."""
-
     input_audio: InputAudio
 
 
@@ -69,14 +65,14 @@ Part = TextPart | RefusalPart | ImagePart | VideoPart | AudioPart
 
 
 class FunctionCall(msgspec.Struct):
-    """Name and arguments; the arguments as a string of JSON, or as the object itself."""
+    """A function's name and arguments, which are a JSON string or an object."""
 
     name: str
     arguments: msgspec.Raw = msgspec.Raw(b'""')
 
 
 class ToolCall(msgspec.Struct):
-    """A call an assistant turn made."""
+    """A tool call of an assistant turn."""
 
     function: FunctionCall
     id: str | None = None
@@ -84,8 +80,6 @@ class ToolCall(msgspec.Struct):
 
 
 class ChatMessage(msgspec.Struct):
-    """One turn."""
-
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: str | list[Part] | None = None
     name: str | None = None
@@ -97,27 +91,23 @@ class ChatMessage(msgspec.Struct):
 
 
 class ToolFunction(msgspec.Struct):
-    """The part of a tool that is looked at here; the whole of it is passed on as it is."""
+    """The fields of a tool that are checked; the tool is forwarded unchanged."""
 
     name: str
     parameters: dict[str, Any] | None = None
 
 
 class ChatTool(msgspec.Struct):
-    """A function the model may call."""
-
     function: ToolFunction
     type: Literal["function"]
 
 
 class StreamOptions(msgspec.Struct):
-    """Options of a stream."""
-
     include_usage: bool | None = None
 
 
 class TextFields(SamplingFields, kw_only=True):
-    """What chat and text completions have in common."""
+    """Fields of chat and text completions."""
 
     model: str | None = None
     stream: bool | None = None
@@ -129,7 +119,7 @@ class TextFields(SamplingFields, kw_only=True):
     cache_prompt: bool | None = None
     prompt_cache_key: str | None = None
     user: str | None = None
-    # Looked at only to be refused: see REFUSED_EVERYWHERE.
+    # Read only to be refused: see REFUSED_EVERYWHERE.
     n: Any = None
     best_of: Any = None
     guided_json: Any = None
@@ -142,12 +132,12 @@ class TextFields(SamplingFields, kw_only=True):
 
     @property
     def includes_usage(self) -> bool:
-        """Whether a stream ends with its usage."""
+        """Whether a stream ends with the usage."""
         return bool(self.stream_options and self.stream_options.include_usage)
 
 
 class TurnFields(TextFields, kw_only=True):
-    """What chat completions and responses have in common."""
+    """Fields of chat completions and responses."""
 
     top_logprobs: int | None = None
     tools: list[msgspec.Raw] | None = None
@@ -158,15 +148,13 @@ class TurnFields(TextFields, kw_only=True):
 
 
 class ChatBody(TurnFields, kw_only=True):
-    """The body of a chat completion."""
-
     messages: list[ChatMessage]
     logprobs: bool | None = None
     reasoning_effort: str | None = None
     enable_thinking: bool | None = None
     continue_final_message: bool | None = None
     add_generation_prompt: bool | None = None
-    # Looked at only to be refused: see CHAT_REFUSED.
+    # Read only to be refused: see CHAT_REFUSED.
     modalities: Any = None
     audio: Any = None
     functions: Any = None
@@ -175,19 +163,17 @@ class ChatBody(TurnFields, kw_only=True):
 
 
 class CompletionBody(TextFields, kw_only=True):
-    """The body of a text completion."""
-
     prompt: str
     logprobs: int | None = None
-    # Looked at only to be refused: see COMPLETION_REFUSED.
+    # Read only to be refused: see COMPLETION_REFUSED.
     suffix: Any = None
     echo: Any = None
 
 
-# Known fields without effect here, and why that is right.
+# Known fields without effect, and the reason.
 IGNORED_EVERYWHERE: Final[Ignored] = {
-    "store": "nothing is kept of a completion",
-    "metadata": "labels of the client's own",
+    "store": "completions are not stored",
+    "metadata": "not evaluated",
     "service_tier": "there is one tier",
     "prompt_cache_retention": "the cache's own limits apply",
     "return_progress": "not part of this stream",
@@ -200,15 +186,15 @@ IGNORED_EVERYWHERE: Final[Ignored] = {
 CHAT_IGNORED: Final[Ignored] = {
     **IGNORED_EVERYWHERE,
     "safety_identifier": "not evaluated",
-    "verbosity": "a hint that local models do not read",
-    "prediction": "speeds an answer up and does not change it",
+    "verbosity": "local models do not support it",
+    "prediction": "affects speed only",
     "reasoning_format": "set for the whole server",
     "reasoning_in_content": "set for the whole server",
 }
 COMPLETION_IGNORED: Final[Ignored] = IGNORED_EVERYWHERE
 
-# Known fields that would change the answer and are not served: the values that ask for nothing,
-# and what to say to the others.
+# Known fields that would change the answer and are not supported: the values without effect, and
+# the message for all others.
 REFUSED_EVERYWHERE: Final[Refused] = {
     "n": ((1,), "must be 1: one choice is generated per request"),
     "best_of": ((1,), "must be 1: one choice is generated per request"),
@@ -226,7 +212,7 @@ CHAT_REFUSED: Final[Refused] = {
     "audio": ((), "is not supported: answers are text"),
     "functions": (([],), "is not supported: use tools"),
     "function_call": (("none", "auto"), "is not supported: use tool_choice"),
-    "web_search_options": ((), "is not supported: this server does not search"),
+    "web_search_options": ((), "is not supported: this server does not search the web"),
 }
 COMPLETION_REFUSED: Final[Refused] = {
     **REFUSED_EVERYWHERE,

@@ -1,1 +1,1 @@
-"""OpenAI's Responses API: items in, items out, and named events while they are made."""
+"""OpenAI's Responses API: items in, items and named events out."""

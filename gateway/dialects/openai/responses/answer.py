@@ -1,7 +1,7 @@
-"""The response object and its output items, as clients read them whole.
+"""The response object and its output items, for whole and streamed responses.
 
-Owns their keys: those of the REST reference, and those that OpenAI's own specification requires
-beside them, null or at their default. Streams end with the same object, made here as well. Pure.
+Owns their keys: those of the REST reference, and those that OpenAI's specification also requires,
+null or with their default. Pure.
 """
 
 from __future__ import annotations
@@ -41,17 +41,16 @@ _LIMITS: Final = (pb.Finished.REASON_MAX_TOKENS, pb.Finished.REASON_CONTEXT)
 
 
 def item_id(prefix: str, request_id: str, index: int) -> str:
-    """Return the id of an output item. It follows from its place, so that a resume repeats it."""
+    """Return the id of an output item, derived from its index so that a resume repeats it."""
     return f"{prefix}_{item_family(request_id)}{index:03x}"
 
 
 def item_family(request_id: str) -> str:
-    """Return what the ids of all items of a response have in common."""
+    """Return the common part of the ids of all items of a response."""
     return hashlib.sha256(request_id.encode()).hexdigest()[:_FAMILY_DIGITS]
 
 
 def read_family(name: str) -> str:
-    """Return the family of an item's id."""
     return name.rpartition("_")[2][:_FAMILY_DIGITS]
 
 
@@ -59,7 +58,7 @@ def make_item(parsed: ParsedResponse, index: int, block: Block, status: ItemStat
     """Return the output item of a block.
 
     Args:
-        index: its place in the output.
+        index: of the item in the output.
     """
     kind = block.start.kind
     identity = item_id(_PREFIXES[kind], parsed.request.request_id, index)
@@ -94,13 +93,12 @@ def make_item(parsed: ParsedResponse, index: int, block: Block, status: ItemStat
 
 
 def text_part(text: str, infos: Sequence[pb.TokenInfo] = ()) -> dict[str, Any]:
-    """Return the one part of a message."""
     logprobs = chunk.logprobs(infos)["content"]
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": logprobs}
 
 
 def shown_blocks(parsed: ParsedResponse, blocks: Sequence[Block]) -> list[Block]:
-    """Return the blocks that become items: those with something in them, calls up to the cap."""
+    """Return the blocks that become items: non-empty ones, and calls up to `max_tool_calls`."""
     most = parsed.fields.max_tool_calls
     shown: list[Block] = []
     calls = 0
@@ -115,7 +113,7 @@ def shown_blocks(parsed: ParsedResponse, blocks: Sequence[Block]) -> list[Block]
 
 
 def empty_answer() -> Block:
-    """Return the answer of a model that said nothing at all."""
+    """Return the block of an empty answer."""
     return Block(pb.BlockStart(kind=ANSWER))
 
 
@@ -123,11 +121,11 @@ def output(parsed: ParsedResponse, completion: Completion, prefix: Sequence[Item
     """Return the output items of a completion.
 
     Args:
-        prefix: items that stand before what the model said.
+        prefix: items before those of the model.
     """
     items = list(prefix)
     blocks = shown_blocks(parsed, completion.blocks)
-    # Only the very last block can be cut, whether it is shown or not.
+    # Only the last block can be cut, shown or not.
     last = completion.blocks[-1:]
     if not blocks:
         blocks = last = [empty_answer()]
@@ -146,7 +144,7 @@ def is_incomplete(finished: pb.Finished) -> bool:
 def finish(
     parsed: ParsedResponse, model: str, items: Sequence[Item], finished: pb.Finished
 ) -> dict[str, Any]:
-    """Return the response object of a generation that ended by itself."""
+    """Return the response object of a generation that finished."""
     cut = is_incomplete(finished)
     timings = finished.timings
     took_ms = timings.queue_ms + timings.prompt_ms + timings.predicted_ms
@@ -158,7 +156,6 @@ def finish(
 
 
 def usage(counts: common.Usage) -> dict[str, Any]:
-    """Return the `usage` object."""
     return {
         "input_tokens": counts.prompt_tokens,
         "input_tokens_details": {"cached_tokens": counts.cached_tokens, "cache_write_tokens": 0},
@@ -171,7 +168,7 @@ def usage(counts: common.Usage) -> dict[str, Any]:
 def describe(
     parsed: ParsedResponse, model: str, status: Status, items: Sequence[Item]
 ) -> dict[str, Any]:
-    """Return the response object as it is while nothing more is known."""
+    """Return a response object without the fields of its end."""
     parts = [part for item in items if item["type"] == "message" for part in item["content"]]
     return {
         "id": parsed.request.request_id,
@@ -190,7 +187,7 @@ def describe(
 
 
 def _repeat(parsed: ParsedResponse) -> dict[str, Any]:
-    """Return what a response repeats of its request."""
+    """Return the fields that a response repeats from its request."""
     fields = parsed.fields
     conversation = conversation_name(fields)
     shown: dict[str, Any] = {
@@ -238,7 +235,7 @@ def _show_text(parsed: ParsedResponse) -> dict[str, Any]:
 
 
 def _show_format(form: dict[str, msgspec.Raw]) -> dict[str, Any]:
-    """Return a format in its flat form, whichever was sent."""
+    """Return a format in the flat form."""
     kind = msgspec.json.decode(form.get("type", b"null")) or "text"
     if kind != "json_schema":
         return {"type": kind}

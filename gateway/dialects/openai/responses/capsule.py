@@ -1,8 +1,8 @@
-"""Compaction items: a summary and what was kept, in one opaque string, and their replay.
+"""Compaction items: a summary and the kept items in one opaque string, and their replay.
 
-The string is base64url of JSON, not encrypted: it comes back from clients and is read with the
-same suspicion as the rest of a body. A compaction stands for every item before it but system
-messages; where a history holds several, the last one counts. Pure.
+The string is base64url of JSON, not encrypted: clients send it back, and it is validated like the
+rest of a body. A compaction replaces every item before it except system messages; of several in a
+history, the last counts. Pure.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from gateway.dialects.openai.responses.item import read_kind
 from shared.errors import ServiceError
 
 _VERSION: Final = 1
-# What the model reads. Templates want turns to alternate, so the user's question depends on whose
-# turn comes next.
+# Text for the model. Templates need alternating turns, so the role of the summary depends on the
+# next turn.
 _QUESTION: Final = "Summarize our conversation so far, so that we can go on from there."
 _HANDOFF: Final = "Conversation handoff:\n"
 
 
 class Capsule(msgspec.Struct):
-    """What a compaction item carries.
+    """The content of a compaction item.
 
     Attributes:
-        items: kept as they were; they follow the summary.
+        items: kept unchanged; they follow the summary.
     """
 
     version: int
@@ -56,7 +56,7 @@ def expand(
     """Return a history with its last compaction replayed, and the paths of its items.
 
     Raises:
-        ServiceError: the compaction is none of ours.
+        ServiceError: this server did not make the compaction.
     """
     kinds = [read_kind(raw, name_path(index)) for index, raw in enumerate(items)]
     if "compaction" not in kinds:
@@ -73,13 +73,13 @@ def expand(
 
 
 def is_pinned(raw: msgspec.Raw) -> bool:
-    """Return whether an item outlives every compaction: what the operator says does."""
+    """Return whether compaction keeps an item: system and developer messages are kept."""
     head = _ROLE.decode(raw)
     return head.type in (None, "message") and head.role in ("system", "developer")
 
 
 def summary_items(summary: str, kept: Sequence[msgspec.Raw]) -> list[msgspec.Raw]:
-    """Return the items in which a model reads a summary, before what was kept."""
+    """Return the items that present a summary to the model, before the kept ones."""
     head = _ROLE.decode(kept[0]) if kept else wire.ItemHead(role="user")
     if head.role == "user":
         return [_message("user", _QUESTION), _message("assistant", _HANDOFF + summary)]
@@ -109,5 +109,5 @@ def _open(sealed: str, path: str) -> Capsule:
 
 
 def _foreign(path: str) -> ServiceError:
-    sentence = f"{path}: is not the content of a compaction that this server made"
+    sentence = f"{path}: is not a compaction of this server"
     return ServiceError("invalid_request", sentence, path)

@@ -1,7 +1,7 @@
-"""What a compaction keeps, what it summarises, and how the summary is asked for.
+"""What a compaction keeps, what it summarises, and the request for the summary.
 
-Owns the places where a history may be cut: before a user's turn or behind answered tool calls, so
-that no call is parted from its output. Counting and generating are the caller's. Pure.
+Owns the indices at which a history may be cut: before a user turn or after answered tool calls, so
+that calls and outputs stay together. The caller counts tokens and generates. Pure.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class Division:
     """A history at a cut.
 
     Attributes:
-        summarised: everything before the cut.
-        kept: everything behind it, and the last user message if that stood before.
-        gone: how many items are in no other form than the summary afterwards.
+        summarised: the items before the cut.
+        kept: the items after it, and the last user message if it is before the cut.
+        gone: number of items that only the summary represents.
     """
 
     summarised: Sequence[msgspec.Raw]
@@ -67,13 +67,13 @@ class Division:
 
 
 def split_pinned(items: Sequence[msgspec.Raw]) -> tuple[list[msgspec.Raw], list[msgspec.Raw]]:
-    """Return what is pinned and what can be summarised of a history."""
+    """Return the pinned items of a history, and those that can be summarised."""
     pinned = [item for item in items if is_pinned(item)]
     return pinned, [item for item in items if not is_pinned(item)]
 
 
 def list_cuts(items: Sequence[msgspec.Raw]) -> list[int]:
-    """Return the indices a history may be cut at, the one that keeps most first."""
+    """Return the indices at which a history may be cut, ascending."""
     heads = [_HEAD.decode(item) for item in items]
     waiting: set[Any] = set()
     cuts: set[int] = set()
@@ -93,7 +93,7 @@ def list_cuts(items: Sequence[msgspec.Raw]) -> list[int]:
 
 
 def divide(items: Sequence[msgspec.Raw], cut: int) -> Division:
-    """Return a history cut in two, the last user message always kept."""
+    """Cut a history in two; the last user message is always kept."""
     heads = [_HEAD.decode(item) for item in items]
     last_user = max((i for i, head in enumerate(heads) if head.is_user), default=cut)
     hoisted = [items[last_user]] if last_user < cut else []
@@ -101,7 +101,7 @@ def divide(items: Sequence[msgspec.Raw], cut: int) -> Division:
 
 
 def read_text(items: Sequence[msgspec.Raw]) -> str:
-    """Return what is said in items, for counting."""
+    """Return the text of items, for counting."""
     texts = []
     for turn in parse_items(items, [], _no_path):
         texts += [turn.role, turn.reasoning, *(part.text for part in turn.parts)]
@@ -112,7 +112,7 @@ def read_text(items: Sequence[msgspec.Raw]) -> str:
 def ask_summary(
     fields: TurnFields, items: Sequence[msgspec.Raw], stamp: Stamp, max_tokens: int
 ) -> pb.GenerateRequest:
-    """Return the request for a summary of items; without a temperature it is greedy."""
+    """Return the request for a summary of items; the default temperature is 0."""
     instruction = {"type": "message", "role": "user", "content": _INSTRUCTION}
     asked = [*items, msgspec.Raw(orjson.dumps(instruction))]
     sampling = parse_sampling(fields, stamp)
@@ -136,7 +136,7 @@ def ask_summary(
 
 
 def make_compaction(summary: str, kept: Sequence[msgspec.Raw], request_id: str) -> Item:
-    """Return the item that stands for a history from now on."""
+    """Return the item that replaces a history."""
     return {
         "id": item_id("cmp", request_id, 0),
         "type": "compaction",
@@ -145,7 +145,7 @@ def make_compaction(summary: str, kept: Sequence[msgspec.Raw], request_id: str) 
 
 
 def show_items(items: Sequence[msgspec.Raw], request_id: str) -> list[Item]:
-    """Return kept items as an answer shows them: with an id, a status, and content in parts."""
+    """Return kept items in the form of a response: with id, status, and content in parts."""
     return [_show(_OBJECT.decode(item), request_id, index) for index, item in enumerate(items, 1)]
 
 
@@ -171,5 +171,5 @@ def _show_text(role: str, text: str) -> Item:
 
 
 def _no_path(_index: int) -> str:
-    """Name nothing: these items were checked when they came in."""
+    """Return the path of the input: these items were checked before."""
     return "input"

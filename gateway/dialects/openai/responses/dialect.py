@@ -1,7 +1,7 @@
-"""The Responses API as a text dialect: the four functions, and their extra arguments.
+"""The Responses API as a text dialect.
 
-A request may go on from a history that has to be fetched first; `request.read` and `request.make`
-are the two halves of `parse` that leave room for that. Pure.
+A request may continue a history that must be fetched first; `request.read` and `request.make` are
+the two halves of `parse` before and after that. Pure.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ error = errors.error
 
 
 def parse(body: bytes, stamp: Stamp) -> ParsedResponse:
-    """Return the request a body without a history stands for.
+    """Return the request of a body without a history.
 
     Raises:
         ServiceError: `invalid_request`, naming the field.
@@ -38,6 +38,5 @@ def renderer(parsed: ParsedResponse, model: str) -> Renderer:
 
 
 def body(parsed: ParsedResponse, model: str, completion: Completion) -> bytes:
-    """Return the answer of a request that does not stream."""
     items = answer.output(parsed, completion, ())
     return orjson.dumps(answer.finish(parsed, model, items, completion.finished))

@@ -1,8 +1,8 @@
 """Input items as turns of a canonical prompt.
 
-Owns what each kind of item becomes: calls join the assistant's turn they were made in, thoughts
-go before the turn they led to, media that only a user may send follow in a turn of the user's.
-Compactions are replayed before (capsule.py). Pure.
+Owns the conversion of each kind of item: calls are added to the assistant's turn, reasoning to the
+turn that follows it, and media outside of user turns to a user turn of their own. capsule.py has
+replaced compactions before. Pure.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from shared.errors import ServiceError
 from shared.pb import common_pb2 as common
 from shared.pb import text_pb2 as pb
 
-# Stands for a tool's images where only text may stand.
+# Replaces a tool's images, since tool results are text.
 _IMAGE_NOTE: Final = "[Image output attached in the next message]"
 
 _ANY: Final = msgspec.json.Decoder(Any)
@@ -52,10 +52,10 @@ def read_kind(raw: msgspec.Raw, path: str) -> str:
 def parse_items(
     items: Sequence[msgspec.Raw], media: list[MediaRef], name_path: Callable[[int], str]
 ) -> list[pb.Message]:
-    """Return the turns that items amount to; references to media are added to `media`.
+    """Return the turns of items; adds references to `media`.
 
     Args:
-        items: none of them a compaction.
+        items: without compactions.
         name_path: JSON path of an item by its index.
 
     Raises:
@@ -73,12 +73,11 @@ class _Turns:
     def __init__(self, media: list[MediaRef]) -> None:
         self._media = media
         self._turns: list[pb.Message] = []
-        # Thoughts whose turn is still to come, and media of a turn that can't hold them.
+        # Reasoning of the next turn, and media that their own turn can't contain.
         self._thoughts: list[str] = []
         self._misplaced: list[pb.Part] = []
 
     def add(self, raw: msgspec.Raw, path: str) -> None:
-        """Take the next item in."""
         kind = read_kind(raw, path)
         if kind != "function_call_output":
             self._flush_media()
@@ -98,7 +97,6 @@ class _Turns:
                 raise ServiceError("invalid_request", sentence, f"{path}.type")
 
     def finish(self) -> list[pb.Message]:
-        """Return all turns."""
         self._flush_media()
         self._flush_thoughts()
         return self._turns
@@ -140,7 +138,7 @@ class _Turns:
         turn.parts.add(text=text)
 
     def _parse_output(self, raws: Sequence[msgspec.Raw], path: str) -> str:
-        """Return an output as one text: images move on, what is no text stands as JSON."""
+        """Return an output as text: images are moved, parts of other types become JSON."""
         texts = []
         images = len(self._misplaced)
         for index, raw in enumerate(raws):
@@ -160,7 +158,7 @@ class _Turns:
         return "\n".join(texts)
 
     def _open_assistant(self) -> pb.Message:
-        """Begin a turn of the assistant, with the thoughts that led to it."""
+        """Start a turn of the assistant with the reasoning before it."""
         turn = pb.Message(role="assistant")
         if self._thoughts:
             turn.reasoning = "\n".join(self._thoughts)
@@ -169,7 +167,7 @@ class _Turns:
         return turn
 
     def _flush_thoughts(self) -> None:
-        """Give thoughts that led to nothing a turn of their own."""
+        """Add a turn for reasoning that no turn follows."""
         if self._thoughts:
             self._open_assistant()
 

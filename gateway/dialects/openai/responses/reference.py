@@ -1,7 +1,7 @@
-"""Input items that stand for items of earlier answers, by id.
+"""Input items that refer to items of earlier responses by id.
 
-Owns how they are found in an input and what takes their place; clients that leave their history
-to the server send them. The id of an item tells which response it belongs to. Pure.
+Owns how references are found and replaced. Clients that store no history send them; the id of an
+item identifies its response. Pure.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _NAMED: Final = msgspec.json.Decoder(_Named)
 
 
 def list_references(items: Sequence[msgspec.Raw]) -> dict[int, str]:
-    """Return the ids that an input refers to, by their places in it.
+    """Return the ids that an input refers to, by index.
 
     Raises:
-        ServiceError: one is malformed, or there are too many.
+        ServiceError: a reference is malformed, or there are too many.
     """
     found: dict[int, str] = {}
     for index, raw in enumerate(items):
@@ -47,7 +47,7 @@ def list_references(items: Sequence[msgspec.Raw]) -> dict[int, str]:
 
 
 def name_items(items: Sequence[msgspec.Raw]) -> dict[str, msgspec.Raw]:
-    """Return stored items by their ids; those of clients may have none."""
+    """Return stored items by id; items of clients may have none."""
     named = [(_NAMED.decode(raw).id, raw) for raw in items]
     return {name: raw for name, raw in named if isinstance(name, str)}
 
@@ -55,10 +55,10 @@ def name_items(items: Sequence[msgspec.Raw]) -> dict[str, msgspec.Raw]:
 def follow(
     items: Sequence[msgspec.Raw], references: Mapping[int, str], stored: Mapping[str, msgspec.Raw]
 ) -> list[msgspec.Raw]:
-    """Return an input with stored items in the place of references to them.
+    """Return an input with references replaced by stored items.
 
     Raises:
-        ServiceError: one of them is not stored.
+        ServiceError: an item is not stored.
     """
     followed = list(items)
     for index, name in references.items():

@@ -1,7 +1,7 @@
-"""A Responses body and the history it goes on from, as a canonical request.
+"""A Responses body and the history it continues, as a canonical request.
 
-Owns the two steps that parsing takes here: `read` refuses what can be refused without knowing the
-history, `make` puts both together. In between the route fetches what the body refers to. Pure.
+Parsing has two steps: `read` checks what does not depend on the history, `make` combines both. In
+between the route fetches the history and references. Pure.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from shared.tool_choice import is_forced
 
 _MAX_METADATA: Final = 16
 _MAX_NAME_CHARACTERS: Final = 512
-# Whole numbers that survive every JSON reader.
+# The largest integer that every JSON reader preserves.
 _LARGEST: Final = 2**53
 _MAX_THRESHOLD: Final = 100_000_000
 _WANTS_LOGPROBS: Final = "message.output_text.logprobs"
@@ -55,10 +55,10 @@ _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 @dataclass(frozen=True, kw_only=True)
 class ParsedResponse(Parsed):
-    """A request, and what only its answer repeats or its successors need.
+    """A request, and the fields that its response repeats or later requests need.
 
     Attributes:
-        items: of history and input, as clients wrote them.
+        items: history and input as JSON.
     """
 
     fields: wire.ResponseBody
@@ -67,7 +67,7 @@ class ParsedResponse(Parsed):
 
     @property
     def carries_thoughts(self) -> bool:
-        """Whether thoughts go to the client in the form in which all clients send them back."""
+        """Whether the response carries reasoning as encrypted content, which clients send back."""
         return _WANTS_CARRIED in (self.fields.include or ())
 
 
@@ -98,7 +98,7 @@ def read(data: bytes) -> wire.ResponseBody:
 
 
 def _check_reference(fields: wire.ResponseBody) -> None:
-    """Check what the body goes on from, of which there can be one, and the input."""
+    """Check the history that the body continues, of which there may be one, and the input."""
     name = conversation_name(fields)
     if name is not None and fields.previous_response_id is not None:
         raise invalid("previous_response_id", "can't be combined with conversation")
@@ -109,19 +109,19 @@ def _check_reference(fields: wire.ResponseBody) -> None:
 
 
 def conversation_name(fields: wire.ResponseBody) -> str | None:
-    """Return the conversation a body belongs to; both spellings are read."""
+    """Return the name of a body's conversation, given as a string or an object."""
     named = fields.conversation
     return named.id if isinstance(named, wire.ConversationRef) else named
 
 
 def check_count(field: str, value: int | None, least: int, most: int) -> None:
-    """Refuse a whole number that is out of range."""
+    """Refuse an integer that is out of range."""
     if value is not None and not least <= value <= most:
         raise invalid(field, f"must be between {least} and {most}")
 
 
 def input_items(given: str | list[msgspec.Raw] | None) -> list[msgspec.Raw]:
-    """Return an input as items; a string is what the user says."""
+    """Return an input as items; a string is a user message."""
     if isinstance(given, list):
         return given
     if not given:
@@ -131,10 +131,10 @@ def input_items(given: str | list[msgspec.Raw] | None) -> list[msgspec.Raw]:
 
 
 def make(fields: wire.ResponseBody, items: list[msgspec.Raw], stamp: Stamp) -> ParsedResponse:
-    """Return the request that a body makes.
+    """Return the request of a body.
 
     Args:
-        items: of the history the body goes on from, and of its input.
+        items: of the history and of the input.
 
     Raises:
         ServiceError: `invalid_request`, naming the field.
@@ -174,7 +174,7 @@ def make(fields: wire.ResponseBody, items: list[msgspec.Raw], stamp: Stamp) -> P
 def _add_tools(
     fields: wire.ResponseBody, tools: Sequence[ResponseTool], chat: pb.ChatPrompt
 ) -> None:
-    """Add the tools to a prompt, and what is said of their use."""
+    """Add the tools and the tool choice to a prompt."""
     chat.tools.extend(map(parse_tool, tools))
     chat.tool_choice.CopyFrom(parse_tool_choice(nest_choice(fields.tool_choice), list(chat.tools)))
     if fields.parallel_tool_calls is not None:
@@ -187,12 +187,12 @@ def make_prompt(
     stamp: Stamp,
     media: list[MediaRef],
 ) -> pb.ChatPrompt:
-    """Return the prompt of items behind the instructions, without tools.
+    """Return the prompt of instructions and items, without tools.
 
     Raises:
         ServiceError: `invalid_request`, naming the field.
     """
-    # What came from the history was checked when it came in.
+    # Items of the history were checked when they were stored.
     offset = len(items) - len(input_items(fields.input))
 
     def name_path(index: int) -> str:
@@ -214,7 +214,7 @@ def make_prompt(
 
 
 def _merge_system(turns: list[pb.Message]) -> list[pb.Message]:
-    """Join the system turns at the beginning: many templates know one."""
+    """Join the system turns at the start: many templates accept only one."""
     count = next((i for i, turn in enumerate(turns) if turn.role != "system"), len(turns))
     if count < 2:
         return turns
@@ -224,7 +224,7 @@ def _merge_system(turns: list[pb.Message]) -> list[pb.Message]:
 
 
 def _parse_grammar(fields: wire.ResponseBody, policy: Policy) -> pb.Grammar | None:
-    """Return the constraint of `text.format`, or of the names that chat has for it."""
+    """Return the constraint of `text.format` or of the equivalent chat fields."""
     other = parse_grammar(fields, policy)
     found = _parse_format(fields.text.format, policy) if fields.text else None
     if found is not None and other is not None:
@@ -251,7 +251,7 @@ def _parse_format(form: dict[str, msgspec.Raw] | None, policy: Policy) -> pb.Gra
 
 
 def schema_fields(form: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
-    """Return what a json_schema format says, which may stand one level deeper, as in chat."""
+    """Return the fields of a json_schema format, which may be nested as in chat."""
     if "json_schema" not in form:
         return form
     return json_body.decode(_OBJECT, form["json_schema"], "text.format.json_schema")

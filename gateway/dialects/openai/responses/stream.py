@@ -1,8 +1,8 @@
-"""The events of a response while it is made.
+"""The events of a streamed response.
 
-Owns their order and keys: the response begins, items open and close one after the other, the
-response ends with its whole object. Events are numbered from 0 and named like their type; there
-is no `[DONE]`. An item closes when the next thing is known, as only the end tells whether it was
+Owns their order and keys: the response starts, items open and close one after the other, and the
+whole response object ends it. Events are numbered from 0 and named like their type; there is no
+`[DONE]`. An item is closed when the next event is known, since only the end tells whether it was
 cut. Pure.
 """
 
@@ -22,15 +22,15 @@ from shared.errors import ServiceError, from_message
 from shared.pb import text_pb2 as pb
 
 _COMMENT: Final = b": ping\n\n"
-# What asks for patience, in the words of the reference's envelope.
+# Error types of an overloaded server in the reference's envelope.
 _BUSY: Final = ("server_busy", "request_memory_budget_exceeded")
 
 
 class ResponseStream:
-    """One stream; `feed` it each item once, in order.
+    """The stream of one response.
 
     Attributes:
-        response: the final object, once there is one that is worth keeping.
+        response: the final object, once the generation has finished.
     """
 
     def __init__(self, parsed: ParsedResponse, model: str) -> None:
@@ -40,15 +40,14 @@ class ResponseStream:
         self._opened = self._has_ended = False
         self._items: list[answer.Item] = []
         self._block: Block | None = None
-        # What names the block's item in events, once clients know of it, and the logprobs that
-        # they have had.
+        # Id and index of the block's item in events, once it was opened, and the number of
+        # logprobs that were sent.
         self._location: dict[str, Any] | None = None
         self._sent_logprobs = 0
         self._calls = 0
         self.response: dict[str, Any] | None = None
 
     def feed(self, item: Item) -> bytes:
-        """Return the bytes an item gives."""
         if isinstance(item, pb.Accepted):
             return self.open()
         match item.WhichOneof("event"):
@@ -72,7 +71,7 @@ class ResponseStream:
         return _COMMENT + self._event("response.in_progress", response=response)
 
     def open(self) -> bytes:
-        """Return the beginning, once."""
+        """Return the first events; nothing if they were sent."""
         if self._opened:
             return b""
         self._opened = True
@@ -82,7 +81,7 @@ class ResponseStream:
         )
 
     def add_item(self, item: answer.Item) -> bytes:
-        """Return the events of an item that stands before what the model says."""
+        """Return the events of a complete item before those of the model."""
         location = {"output_index": len(self._items), "item": item}
         self._items.append(item)
         return self._event("response.output_item.added", **location) + self._event(
@@ -90,11 +89,11 @@ class ResponseStream:
         )
 
     def custom_event(self, name: str, **fields: int) -> bytes:
-        """Return an event that is not OpenAI's."""
+        """Return an event that OpenAI's API does not have."""
         return self._event(name, **fields)
 
     def cancel(self) -> dict[str, Any]:
-        """Return the object of a response that is ended here by its owner."""
+        """Return the object of a cancelled response."""
         items = [*self._items]
         if self._block is not None and self._location is not None:
             items.append(self._item(self._block, "incomplete"))
@@ -154,7 +153,7 @@ class ResponseStream:
         )
 
     def _end(self, block: Block, location: dict[str, Any], item: answer.Item) -> bytes:
-        """Return the events that tell the whole of an item's text."""
+        """Return the events with the complete text of an item."""
         if block.start.kind == TOOL_CALL:
             whole = {"name": item["name"], "arguments": item["arguments"]}
             return self._event("response.function_call_arguments.done", **location, **whole)
@@ -184,7 +183,7 @@ class ResponseStream:
         response = self.cancel()
         if failure.code != "cancelled":
             response["status"] = "failed"
-            response["error"] = {"code": _word(failure), "message": failure.message}
+            response["error"] = {"code": _response_code(failure), "message": failure.message}
         opened = self.open()
         error = self._event(
             "error", code=_code(failure), message=failure.message, param=failure.param
@@ -203,14 +202,14 @@ class ResponseStream:
 
 
 def _code(failure: ServiceError) -> str:
-    """Return what the error event calls a failure."""
+    """Return the code of a failure in the error event."""
     form = envelope(failure)
     code = str(form["code"] or form["type"])
     return "server_overloaded" if code == "server_busy" else code
 
 
-def _word(failure: ServiceError) -> str:
-    """Return what a failed response calls it: OpenAI has three words that fit."""
+def _response_code(failure: ServiceError) -> str:
+    """Return the code of a failure in the response, one of the three of OpenAI that fit."""
     status, kind = FORMS[failure.code]
     if kind in _BUSY:
         return "rate_limit_exceeded"

@@ -1,8 +1,8 @@
-"""Function tools and their choice, in the flat form of the Responses API.
+"""Function tools and tool choice in the flat form of the Responses API.
 
-Owns the way from that form to the nested one that chat templates render, and back into answers;
-functions in a namespace, as agents declare those of MCP servers, have it before their name there.
-Tools that OpenAI runs itself are refused by name. Pure.
+Owns the conversion to the nested form of chat templates and back. Functions in a namespace, which
+agents declare for MCP servers, get it as a prefix of their name. Tools that OpenAI runs itself are
+refused by name. Pure.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ class ResponseTool:
 
     @property
     def label(self) -> str:
-        """The one name by which the model knows it."""
+        """The name in the prompt."""
         return make_label(self.namespace.name if self.namespace else None, self.function.name)
 
 
 def make_label(namespace: str | None, name: str) -> str:
-    """Return the name by which a model knows a function: templates know no namespaces."""
+    """Return the name of a function in the prompt: templates have no namespaces."""
     return f"{namespace}__{name}" if namespace else name
 
 
 class _Found(NamedTuple):
-    """One tool of a body, not yet read."""
+    """One tool of a body, not decoded yet."""
 
     kind: str
     raw: msgspec.Raw
@@ -55,10 +55,10 @@ class _Found(NamedTuple):
 
 
 def read_tools(raws: Sequence[msgspec.Raw]) -> list[ResponseTool]:
-    """Return the functions of a body, those of namespaces among them.
+    """Return the functions of a body, including those in namespaces.
 
     Raises:
-        ServiceError: one of them is no function, or there are too many.
+        ServiceError: a tool is not a function, or there are too many.
     """
     found = list(_find_tools(raws))
     check_tool_count(len(found))
@@ -102,7 +102,7 @@ def _require_name(name: str, path: str) -> None:
 
 
 def parse_tool(tool: ResponseTool) -> pb.Tool:
-    """Return a tool as chat templates know it."""
+    """Return a tool in the form of chat templates."""
     given = tool.function
     function: dict[str, Any] = {"name": tool.label}
     if given.description is not None:
@@ -114,7 +114,7 @@ def parse_tool(tool: ResponseTool) -> pb.Tool:
 
 
 def name_call(label: str, tools: Sequence[ResponseTool]) -> dict[str, str]:
-    """Return the fields by which a client knows the function that a model has called."""
+    """Return the name and namespace of a called function."""
     tool = next((tool for tool in tools if tool.label == label), None)
     if tool is None or tool.namespace is None:
         return {"name": label}
@@ -122,14 +122,14 @@ def name_call(label: str, tools: Sequence[ResponseTool]) -> dict[str, str]:
 
 
 def nest_choice(choice: Any) -> Any:
-    """Return a choice in chat's form; both forms are read."""
+    """Return a choice in chat's form; both forms are accepted."""
     if isinstance(choice, dict) and "function" not in choice and "name" in choice:
         return {"type": choice.get("type"), "function": {"name": choice["name"]}}
     return choice
 
 
 def show_tools(tools: Sequence[ResponseTool]) -> list[dict[str, Any]]:
-    """Return tools as an answer repeats them."""
+    """Return tools in the form of a response."""
     shown: list[dict[str, Any]] = []
     for space, group in itertools.groupby(tools, lambda tool: tool.namespace):
         functions = [_show_function(tool.function) for tool in group]
@@ -152,7 +152,7 @@ def _show_function(tool: wire.FunctionTool) -> dict[str, Any]:
 
 
 def show_choice(choice: pb.ToolChoice) -> str | Mapping[str, str]:
-    """Return a choice as an answer repeats it."""
+    """Return a choice in the form of a response."""
     if choice.mode == pb.ToolChoice.MODE_NAMED:
         return {"type": "function", "name": choice.name}
     words = {pb.ToolChoice.MODE_NONE: "none", pb.ToolChoice.MODE_REQUIRED: "required"}

@@ -1,7 +1,7 @@
-"""What a Responses body may hold: the fields read, the fields ignored, the fields refused.
+"""The fields of a Responses body: those read, ignored and refused.
 
-Owns the shape of the JSON and nothing of its meaning. The two tables are the whole of the
-dialect's policy on fields it does not serve; the documentation is printed from them. Pure data.
+Owns the form of the JSON, not its meaning. The tables list the known fields that are not served;
+the documentation is generated from them. Pure data.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from gateway.dialects.unserved import Ignored, Refused
 
 
 class InputText(msgspec.Struct, tag_field="type", tag="input_text"):
-    """Plain text from outside."""
+    """Text of an input message."""
 
     text: str
 
 
 class OutputText(msgspec.Struct, tag_field="type", tag="output_text"):
-    """Plain text of an earlier answer."""
+    """Text of an earlier answer."""
 
     text: str
 
 
 class InputImage(msgspec.Struct, tag_field="type", tag="input_image"):
-    """An image by its address; uploaded files there are none."""
+    """An image by its address; uploaded files are not supported."""
 
     image_url: str | wire.ImageUrl | None = None
     file_id: str | None = None
@@ -35,7 +35,7 @@ class InputImage(msgspec.Struct, tag_field="type", tag="input_image"):
 
 
 class InputFile(msgspec.Struct, tag_field="type", tag="input_file"):
-    """A document; known only to be refused."""
+    """A document; always refused."""
 
 
 Part = (
@@ -52,21 +52,19 @@ Part = (
 
 
 class ItemHead(msgspec.Struct):
-    """What tells one kind of item from another: without a type, a role means a message."""
+    """The fields that identify the kind of an item; without a type, a role means a message."""
 
     type: str | None = None
     role: Any = None
 
 
 class MessageItem(msgspec.Struct):
-    """What somebody says."""
-
     role: Literal["system", "developer", "user", "assistant"]
     content: str | list[Part] | None = None
 
 
 class CallItem(msgspec.Struct):
-    """A function the model called; the arguments as a string of JSON, or as the object itself."""
+    """A function call of the model; its arguments are a JSON string or an object."""
 
     call_id: str
     name: str
@@ -75,50 +73,48 @@ class CallItem(msgspec.Struct):
 
 
 class CallOutputItem(msgspec.Struct):
-    """What a function gave back."""
+    """The result of a function call."""
 
     call_id: str
     output: str | list[msgspec.Raw]
 
 
 class ThoughtPart(msgspec.Struct):
-    """A piece of thoughts."""
+    """A piece of reasoning."""
 
     text: str
     type: Literal["reasoning_text"] | None = None
 
 
 class ReasoningItem(msgspec.Struct):
-    """Thoughts before an answer or a call. Where they have no text, the content carries them."""
+    """Reasoning before an answer or a call; without text the encrypted content carries it."""
 
     content: list[ThoughtPart] | None = None
     encrypted_content: str | None = None
 
 
 class CompactionItem(msgspec.Struct):
-    """What stands for everything before it."""
+    """Replaces all items before it."""
 
     encrypted_content: str
 
 
 class ReferenceItem(msgspec.Struct):
-    """An item of an earlier answer, by its id."""
+    """An item of an earlier response, by id."""
 
     id: str
 
 
 class FunctionTool(msgspec.Struct):
-    """A function the model may call."""
-
     name: str
     description: str | None = None
-    # Kept as it was written: the order of keys is what the model reads.
+    # Kept unchanged, since the model reads the keys in this order.
     parameters: msgspec.Raw = msgspec.Raw(b"null")
     strict: bool | None = None
 
 
 class NamespaceTool(msgspec.Struct):
-    """Functions under a name of their own, as those of one MCP server."""
+    """Functions in a namespace, such as those of one MCP server."""
 
     name: str
     tools: list[msgspec.Raw]
@@ -126,22 +122,16 @@ class NamespaceTool(msgspec.Struct):
 
 
 class Reasoning(msgspec.Struct):
-    """Whether and how much to think."""
-
     effort: str | bool | int | None = None
     summary: str | None = None
 
 
 class TextConfig(msgspec.Struct):
-    """The form of the answer's text."""
-
     format: dict[str, msgspec.Raw] | None = None
     verbosity: str | None = None
 
 
 class ConversationRef(msgspec.Struct):
-    """A conversation by its name."""
-
     id: str
 
 
@@ -153,7 +143,7 @@ class ContextEdit(msgspec.Struct):
 
 
 class ResponseBody(wire.TurnFields, kw_only=True):
-    """The body of a response, also of one that is only counted."""
+    """The body of a response or of a token count."""
 
     input: str | list[msgspec.Raw] | None = None
     instructions: str | None = None
@@ -168,25 +158,23 @@ class ResponseBody(wire.TurnFields, kw_only=True):
     include: list[str] | None = None
     context_management: list[ContextEdit] | None = None
     safety_identifier: str | None = None
-    # Looked at only to be refused: see RESPONSE_REFUSED.
+    # Read only to be refused: see RESPONSE_REFUSED.
     background: Any = None
     truncation: Any = None
     prompt: Any = None
 
 
 class CompactBody(wire.TurnFields, kw_only=True):
-    """The body of a compaction."""
-
     input: str | list[msgspec.Raw]
     instructions: str | None = None
     keep_tokens: int | None = None
     max_output_tokens: int | None = None
-    # Looked at only to be refused: see COMPACT_REFUSED.
+    # Read only to be refused: see COMPACT_REFUSED.
     previous_response_id: Any = None
     conversation: Any = None
 
 
-# Known fields without effect here, and why that is right.
+# Known fields without effect, and the reason.
 RESPONSE_IGNORED: Final[Ignored] = {
     **{
         name: why
@@ -198,17 +186,17 @@ RESPONSE_IGNORED: Final[Ignored] = {
     "reasoning_in_content": "set for the whole server",
 }
 
-# Known fields that would change the answer and are not served: the values that ask for nothing,
-# and what to say to the others.
+# Known fields that would change the answer and are not supported: the values without effect, and
+# the message for all others.
 RESPONSE_REFUSED: Final[Refused] = {
     **wire.REFUSED_EVERYWHERE,
-    "background": ((False,), "is not supported: a response is made while its client waits"),
-    "truncation": (("disabled", ""), 'must be "disabled": nothing is dropped silently'),
-    "prompt": ((), "is not supported: no prompt templates are stored here"),
+    "background": ((False,), "is not supported: leave it out"),
+    "truncation": (("disabled", ""), 'must be "disabled": items are not dropped'),
+    "prompt": ((), "is not supported: prompt templates are not stored"),
 }
 COMPACT_REFUSED: Final[Refused] = {
     **wire.REFUSED_EVERYWHERE,
-    "stream": ((False,), "is not supported: a compaction comes as a whole"),
+    "stream": ((False,), "is not supported: a compaction is not streamed"),
     "previous_response_id": ((), "is not supported: send the whole history as input"),
     "conversation": ((), "is not supported: send the whole history as input"),
 }

@@ -167,7 +167,7 @@ def test_a_thinking_budget_over_the_limit_is_refused():
         ({"tool_choice": "required"}, "tool_choice 'required' needs at least one tool."),
         (
             {"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "g"}}},
-            "tool_choice names a function that is not among the tools.",
+            "tool_choice names a function that is not in tools.",
         ),
         (
             {"tools": [TOOL], "tool_choice": {"type": "custom", "function": {"name": "f"}}},
