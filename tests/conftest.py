@@ -11,21 +11,24 @@ from hypothesis import settings
 from tests.redis_server import PROGRAM, RedisServer, is_installed
 
 _LEFT_OUT = pytest.StashKey[list[str]]()
-
-
 # Examples per property under `--quick`.
-_FEW: Final = 15
+_FEW: Final = 10
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--quick", action="store_true", help=f"try {_FEW} examples of each property at most"
+        "--quick",
+        action="store_true",
+        help=f"leave out the tests marked slow; at most {_FEW} examples per property",
     )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect tests whose program is not installed; shorten properties under `--quick`."""
+    """Deselect tests whose program is not installed, and under `--quick` slow ones."""
     if config.getoption("--quick"):
+        slow = [item for item in items if item.get_closest_marker("slow")]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if not item.get_closest_marker("slow")]
         for item in items:
             _try_few_examples(item)
     lacks = [] if is_installed() else [i for i in items if i.get_closest_marker("redis")]

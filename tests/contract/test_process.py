@@ -18,6 +18,8 @@ from shared import lifecycle
 from tests.contract.harness import CHAT, body
 from tests.server import find_free_port
 
+pytestmark = pytest.mark.slow
+
 FLEET = '[[workers]]\nname = "text"\naddress = "unix:{socket}"\n'
 
 

@@ -11,6 +11,8 @@ from mlx_lm.models.cache import make_prompt_cache
 
 from tests.checkpoint import FAMILIES, build
 
+pytestmark = pytest.mark.slow
+
 PROMPTS = ("Hello there, how are you?", "1 2 3 4 5 6", "안녕하세요", "def f(x): return x")
 CACHES = {
     "llama": {"KVCache"},

@@ -18,6 +18,8 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from shared.lifecycle import PermanentError
 from workers.audio.recognition import whisper
 
+pytestmark = pytest.mark.slow
+
 WIDTH, HEADS, MELS, FRAMES, CONTEXT = 64, 2, 80, 1500, 32
 SPECIAL = [
     *("endoftext", "startoftranscript", "en", "translate", "transcribe"),

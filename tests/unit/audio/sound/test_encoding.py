@@ -142,6 +142,8 @@ _ENDLESS = """
 import asyncio, psutil
 from workers.audio.sound import encoding
 from workers.audio.sound.samples import to_pcm
+
+pytestmark = pytest.mark.slow
 async def tones():
     while True:
         yield bytes(48_000)

@@ -16,6 +16,8 @@ from tests.wait import until
 from workers.audio.sound import recording
 from workers.audio.sound.samples import RATE_HZ
 
+pytestmark = pytest.mark.slow
+
 SPEECH = Path(__file__).parents[3] / "data" / "audio" / "bicycle.flac"
 
 
