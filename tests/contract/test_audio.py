@@ -46,7 +46,7 @@ async def make_studio(harness):
         yield make
 
 
-async def test_a_recording_is_answered_under_both_paths(make_studio):
+async def test_a_recording_is_transcribed_on_both_paths(make_studio):
     studio = await make_studio()
     for path in (TRANSCRIBE, "/audio/transcriptions"):
         status, headers, body = await studio.send(path, {"X-Priority": "low"}, model="whisper-1")
@@ -56,7 +56,7 @@ async def test_a_recording_is_answered_under_both_paths(make_studio):
     assert not studio.worker.seen[0].translate
 
 
-async def test_a_translation_asks_for_english(make_studio):
+async def test_a_translation_is_english(make_studio):
     studio = await make_studio()
     for path in (TRANSLATE, "/audio/translations"):
         status, _, body = await studio.send(path)
@@ -75,13 +75,13 @@ async def test_a_translation_asks_for_english(make_studio):
         ("verbose_json", "application/json"),
     ],
 )
-async def test_every_form_says_what_it_is(make_studio, style, content_type):
+async def test_every_form_has_its_content_type(make_studio, style, content_type):
     studio = await make_studio()
     status, headers, _ = await studio.send(response_format=style)
     assert (status, headers["Content-Type"]) == (200, content_type)
 
 
-async def test_a_stream_tells_piece_by_piece(make_studio):
+async def test_a_stream_sends_text_in_pieces(make_studio):
     studio = await make_studio()
     *deltas, done, end = await studio.stream()
     assert [event["type"] for event in deltas] == ["transcript.text.delta"] * 2
@@ -90,13 +90,13 @@ async def test_a_stream_tells_piece_by_piece(make_studio):
     assert end == "[DONE]"
 
 
-async def test_a_stream_that_fails_before_it_begins_is_an_answer(make_studio):
+async def test_a_stream_that_fails_before_its_start_is_an_error_response(make_studio):
     studio = await make_studio()
     failed = await studio.fail(stream="true", prompt="[fail=invalid_request]")
     assert failed == (400, "invalid_request_error", "as the script says")
 
 
-async def test_a_stream_that_fails_later_says_so(make_studio):
+async def test_a_stream_that_fails_later_reports_it(make_studio):
     studio = await make_studio()
     delta, error = await studio.stream(prompt="[late=engine_failed]")
     assert delta["delta"] == "Hello"
@@ -105,7 +105,7 @@ async def test_a_stream_that_fails_later_says_so(make_studio):
 
 
 @pytest.mark.parametrize("streams", [False, True])
-async def test_a_call_whose_worker_dies_is_made_once_more(make_studio, streams):
+async def test_a_call_is_repeated_after_a_lost_worker(make_studio, streams):
     studio = await make_studio()
     send = studio.stream if streams else studio.send
     asked = asyncio.create_task(send(prompt="[die]"))
@@ -116,7 +116,7 @@ async def test_a_call_whose_worker_dies_is_made_once_more(make_studio, streams):
     assert len(studio.worker.seen) == 2
 
 
-async def test_one_stream_too_many_is_refused(make_studio):
+async def test_a_stream_over_the_limit_is_refused(make_studio):
     studio = await make_studio(queue_limit=1)
     held = asyncio.create_task(studio.stream(prompt="[hold]"))
     await until(lambda: bool(studio.worker.seen))
@@ -127,14 +127,14 @@ async def test_one_stream_too_many_is_refused(make_studio):
     assert (await held)[-1] == "[DONE]"
 
 
-async def test_a_stream_that_takes_too_long_is_told_so(make_studio):
+async def test_a_stream_that_takes_too_long_times_out(make_studio):
     studio = await make_studio(call_timeout_ms=200)
     status, kind, _ = await studio.fail(stream="true", prompt="[hold]")
     assert (status, kind) == (504, "server_timeout")
     await until(lambda: studio.worker.cancelled == 1)
 
 
-async def test_a_client_that_leaves_ends_its_stream(make_studio):
+async def test_a_disconnect_ends_the_stream(make_studio):
     studio = await make_studio()
     asked = asyncio.create_task(studio.stream(prompt="[hold]"))
     await until(lambda: bool(studio.worker.seen))
@@ -142,7 +142,7 @@ async def test_a_client_that_leaves_ends_its_stream(make_studio):
     await until(lambda: studio.worker.cancelled == 1)
 
 
-async def test_any_name_will_do_unless_names_are_strict(make_studio):
+async def test_any_model_name_is_accepted_unless_strict(make_studio):
     studio = await make_studio({"strict_model": True})
     assert (await studio.send(model="ear"))[0] == 200
     assert (await studio.send(model="fake-audio"))[0] == 200
@@ -151,7 +151,7 @@ async def test_any_name_will_do_unless_names_are_strict(make_studio):
 
 
 @pytest.mark.parametrize(("lines", "status"), [(9, 200), (20_000, 400)])
-async def test_what_stands_before_a_form_is_skipped_within_bounds(make_studio, lines, status):
+async def test_text_before_a_form_is_skipped_up_to_a_limit(make_studio, lines, status):
     studio = await make_studio()
     part = b'--B\r\nContent-Disposition: form-data; name="file"\r\n\r\nHello\r\n--B--\r\n'
     headers = {"Content-Type": "multipart/form-data; boundary=B"}
@@ -160,7 +160,7 @@ async def test_what_stands_before_a_form_is_skipped_within_bounds(make_studio, l
         assert reply.status == status
 
 
-async def test_fields_are_checked_before_the_worker_is_asked(make_studio):
+async def test_fields_are_checked_before_the_call(make_studio):
     studio = await make_studio()
     assert (await studio.fail(response_format="xml"))[0] == 400
     assert not studio.worker.seen

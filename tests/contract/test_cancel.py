@@ -38,7 +38,7 @@ async def fill(harness: Harness, count: int) -> list[asyncio.Task]:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_leaving_while_queued_in_the_gateway_costs_the_worker_nothing(
+async def test_a_disconnect_in_the_gateway_queue_does_not_reach_the_worker(
     harness: Harness, stream: bool
 ):
     harness.add_worker(slots=1)
@@ -55,7 +55,7 @@ async def test_leaving_while_queued_in_the_gateway_costs_the_worker_nothing(
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_leaving_while_queued_in_the_worker_empties_its_queue(harness: Harness, stream: bool):
+async def test_a_disconnect_in_the_worker_queue_empties_it(harness: Harness, stream: bool):
     harness.add_worker(slots=1)
     await harness.start()
     [busy] = await fill(harness, 1)
@@ -67,7 +67,7 @@ async def test_leaving_while_queued_in_the_worker_empties_its_queue(harness: Har
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_leaving_during_prefill_frees_the_slot(harness: Harness, stream: bool):
+async def test_a_disconnect_during_prefill_frees_the_slot(harness: Harness, stream: bool):
     await harness.start()
     await leave(harness, "gone [prefill=100000]", lambda: harness.worker.active == 1, stream=stream)
     await harness.idle()
@@ -75,7 +75,7 @@ async def test_leaving_during_prefill_frees_the_slot(harness: Harness, stream: b
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_leaving_while_decoding_frees_the_slot(harness: Harness, stream: bool):
+async def test_a_disconnect_during_decode_frees_the_slot(harness: Harness, stream: bool):
     await harness.start()
     decoding = lambda: harness.worker.counters.decode_tokens > 20  # noqa: E731
     await leave(harness, "gone [tokens=4000]", decoding, stream=stream)
@@ -83,7 +83,7 @@ async def test_leaving_while_decoding_frees_the_slot(harness: Harness, stream: b
     assert harness.worker.counters.decode_tokens < 3000
 
 
-async def test_leaving_while_submit_is_under_way_leaves_nothing_at_the_worker(harness: Harness):
+async def test_a_disconnect_during_submit_cancels_at_the_worker(harness: Harness):
     await harness.start()
     await leave(harness, "gone [accept=0.2] [tokens=4000]", lambda: harness.worker.submitted)
     await asyncio.sleep(0.4)
@@ -91,14 +91,14 @@ async def test_leaving_while_submit_is_under_way_leaves_nothing_at_the_worker(ha
     await harness.idle()
 
 
-async def test_a_slot_that_was_left_serves_the_next_request(harness: Harness):
+async def test_a_freed_slot_serves_the_next_request(harness: Harness):
     harness.add_worker(slots=1)
     await harness.start()
     await leave(harness, "gone [tokens=4000]", lambda: harness.worker.active == 1, stream=True)
     assert await harness.text("next", seed=1) == await harness.text("next", seed=1)
 
 
-async def test_a_client_that_does_not_read_holds_up_nobody(harness: Harness):
+async def test_a_stalled_client_does_not_delay_others(harness: Harness):
     harness.add_worker(step_s=0.0)
     await harness.start()
     host, port = harness.url.removeprefix("http://").split(":")
@@ -118,7 +118,7 @@ async def test_a_client_that_does_not_read_holds_up_nobody(harness: Harness):
     await harness.idle()
 
 
-async def test_a_client_that_does_not_read_loses_its_request_past_the_limit(harness: Harness):
+async def test_a_stalled_client_loses_its_request_above_the_limit(harness: Harness):
     harness.add_worker(step_s=0.0)
     await harness.start()
     reader, writer = await connect(harness, "slow [tokens=4000] [big]", stream=True)

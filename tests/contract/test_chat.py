@@ -23,7 +23,7 @@ async def test_streamed_and_whole_answers_are_equal(harness: Harness):
         assert chunks[-2]["choices"] == []
 
 
-async def test_an_absent_seed_is_drawn_anew_each_time(harness: Harness):
+async def test_an_absent_seed_is_random(harness: Harness):
     await harness.start()
     texts = {await harness.text("hi [tokens=30]") for _ in range(3)}
     assert len(texts) == 3
@@ -31,13 +31,13 @@ async def test_an_absent_seed_is_drawn_anew_each_time(harness: Harness):
     assert len({await harness.text("hi [tokens=30]", seed=3) for _ in range(3)}) == 1
 
 
-async def test_the_alias_without_v1_answers_too(harness: Harness):
+async def test_the_alias_without_v1_works(harness: Harness):
     await harness.start()
     async with harness.session.post("/chat/completions", data=body("hi")) as reply:
         assert reply.status == 200
 
 
-async def test_what_the_worker_refuses_is_a_status_before_any_header(harness: Harness):
+async def test_a_refusal_of_the_worker_is_a_status(harness: Harness):
     await harness.start()
     for stream in (False, True):
         status, reply = await harness.post("[refuse=context_length_exceeded]", stream=stream)
@@ -59,7 +59,7 @@ async def test_one_watch_serves_all_requests_of_a_gateway(harness: Harness):
     assert len({request.key for request in harness.worker.submitted}) == 10
 
 
-async def test_headers_of_a_stream_let_nobody_collect_it(harness: Harness):
+async def test_headers_of_a_stream_disable_buffering(harness: Harness):
     await harness.start()
     async with harness.session.post(CHAT, data=body("hi", stream=True)) as reply:
         assert reply.headers["Content-Type"] == "text/event-stream"
@@ -80,7 +80,7 @@ async def test_tokens_arrive_one_by_one(harness: Harness):
     assert times[-1] - times[0] > 0.3
 
 
-async def test_a_silent_stream_gets_comments(harness: Harness):
+async def test_a_silent_stream_gets_pings(harness: Harness):
     await harness.start(sse_ping_interval_s=1)
     data = body("hi [prefill=1100]", stream=True)
     async with harness.session.post(CHAT, data=data) as reply:
@@ -89,7 +89,7 @@ async def test_a_silent_stream_gets_comments(harness: Harness):
     assert raw.endswith(b"data: [DONE]\n\n")
 
 
-async def test_the_status_goes_out_after_the_start_timeout_and_failures_follow_in_the_stream(
+async def test_after_the_start_timeout_failures_are_reported_in_the_stream(
     harness: Harness,
 ):
     await harness.start(start_timeout_s=0.1)
@@ -101,7 +101,7 @@ async def test_the_status_goes_out_after_the_start_timeout_and_failures_follow_i
 
 
 @pytest.mark.parametrize(("field", "alias"), [("reasoning", True), ("none", False)])
-async def test_the_alias_of_thoughts_is_a_setting(harness: Harness, field, alias):
+async def test_the_reasoning_alias_is_a_setting(harness: Harness, field, alias):
     await harness.start(reasoning_alias_field=field)
     message = (await harness.answer("[think=3] hi"))["choices"][0]["message"]
     assert message["reasoning_content"]
@@ -115,7 +115,7 @@ async def test_json_object_is_a_setting(harness: Harness, served, status):
     assert (await harness.post("hi", response_format=form))[0] == status
 
 
-async def test_priority_and_arrival_travel_to_the_worker(harness: Harness):
+async def test_priority_and_arrival_reach_the_worker(harness: Harness):
     await harness.start()
     for header in (" HIGH ", "low", "urgent"):
         await harness.post("hi", headers={"X-Priority": header})
@@ -125,7 +125,7 @@ async def test_priority_and_arrival_travel_to_the_worker(harness: Harness):
     assert all(0 < request.timeout_ms <= 3_600_000 for request in harness.worker.submitted)
 
 
-async def test_high_overtakes_low_that_waits_in_the_gateway(harness: Harness):
+async def test_high_priority_overtakes_low_in_the_gateway(harness: Harness):
     harness.add_worker(slots=1, step_s=0.002)
     await harness.start()
     order = []
@@ -152,7 +152,7 @@ async def test_a_request_ends_at_its_time_limit(harness: Harness):
     await harness.idle()
 
 
-async def test_media_is_refused_by_the_models_abilities_before_anything_is_fetched(
+async def test_media_is_refused_before_it_is_fetched(
     harness: Harness,
 ):
     await harness.start()
@@ -201,7 +201,7 @@ async def test_the_openai_client_accumulates_streams(client):
     assert message.tool_calls[0].function.arguments == wanted.tool_calls[0].function.arguments
 
 
-async def test_the_openai_client_raises_what_it_should(client):
+async def test_the_openai_client_raises_the_right_errors(client):
     with pytest.raises(openai.BadRequestError, match="non-empty message"):
         await client.chat.completions.create(model="fake", messages=[])
     with pytest.raises(openai.NotFoundError):

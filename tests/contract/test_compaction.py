@@ -23,7 +23,7 @@ def long_history(count=12):
     return [*history, {"role": "user", "content": "the last question [tokens=6]"}]
 
 
-async def test_compact_keeps_what_fits_and_summarises_the_rest(harness: Harness):
+async def test_compact_keeps_the_newest_turns_and_summarises_the_rest(harness: Harness):
     await harness.start()
     history = long_history()
     status, reply = await ask(
@@ -163,7 +163,7 @@ async def test_a_history_over_the_threshold_is_compacted_before_the_answer(
     assert texts[-1] == "go on"
 
 
-async def test_a_conversation_goes_on_from_its_compaction(harness: Harness):
+async def test_a_conversation_continues_from_its_compaction(harness: Harness):
     await harness.start()
     for index in range(6):
         await create(harness, f"question {index} " + "word " * 40, conversation="talk", seed=index)
@@ -196,7 +196,7 @@ async def test_a_compaction_that_fails_fails_the_response(harness: Harness):
     assert reader.error["code"] == "context_length_exceeded"
 
 
-async def test_a_worker_that_dies_over_a_summary_is_waited_for(harness: Harness):
+async def test_a_summary_is_resumed_after_a_lost_worker(harness: Harness):
     await harness.start()
     history = [{"role": "user", "content": "first [die=4]"}, *long_history()]
     reading = asyncio.create_task(read(harness, history, context_management=EDIT, seed=3))

@@ -63,7 +63,7 @@ async def test_errors_have_the_envelope_of_the_reference(harness: Harness):
         assert (status, reply["error"]["type"]) == (503, "server_busy")
 
 
-async def test_an_answer_goes_on_over_a_dead_worker(harness: Harness, client):
+async def test_an_answer_is_resumed_after_a_lost_worker(harness: Harness, client):
     wanted = await read(client, "one [tokens=60]", seed=5)
     reading = asyncio.create_task(read(client, "one [tokens=60]", seed=5))
     await until(lambda: harness.worker.counters.decode_tokens > 80)
@@ -73,7 +73,7 @@ async def test_an_answer_goes_on_over_a_dead_worker(harness: Harness, client):
     assert harness.worker.submitted[-1].attempt == 2
 
 
-async def test_a_client_that_leaves_frees_its_slot(harness: Harness, client):
+async def test_a_disconnect_frees_the_slot(harness: Harness, client):
     opened = await client.create(model="fake", prompt="hi [tokens=3000]", stream=True)
     await anext(opened)
     await opened.close()

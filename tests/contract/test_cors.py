@@ -32,7 +32,7 @@ ORIGIN = "Access-Control-Allow-Origin"
         ({"allowed_origins": (PAGE,)}, "null", None),
     ],
 )
-def test_who_may_read_an_answer(settings, origin, allowed):
+def test_allowed_origins(settings, origin, allowed):
     headers = Cors(GatewaySettings(**settings)).allow(origin)
     assert headers.get(ORIGIN) == allowed
     # Answers that depend on who asks must not be kept for others.
@@ -52,7 +52,7 @@ def test_who_may_read_an_answer(settings, origin, allowed):
         ("*", None),
     ],
 )
-def test_an_origin_that_could_never_match_is_refused(text, origins):
+def test_an_invalid_origin_setting_is_refused(text, origins):
     (setting,) = (e for e in entries(GatewaySettings) if e.name == "allowed_origins")
     if origins is None:
         with pytest.raises(ConfigError, match=r"--allowed-origins: .* is not an origin such as"):
@@ -75,14 +75,14 @@ async def test_a_preflight_needs_neither_key_nor_route(harness: Harness, path):
         assert reply.headers["Access-Control-Allow-Credentials"] == "true"
 
 
-async def test_the_header_that_no_star_covers_is_allowed_by_name(harness: Harness):
+async def test_authorization_is_allowed_by_name(harness: Harness):
     await harness.start()
     asked = {"Origin": PAGE, "Access-Control-Request-Headers": "authorization,content-type"}
     async with harness.session.options(CHAT, headers=asked) as reply:
         assert reply.headers["Access-Control-Allow-Headers"] == "*, Authorization"
 
 
-async def test_every_answer_names_the_origin_also_streams_and_refusals(harness: Harness):
+async def test_streams_and_refusals_have_the_origin_header_too(harness: Harness):
     await harness.start(api_key=("sesame",), cors_origins="localhost")
     page = {"Origin": "http://localhost:3000"}
     key = {"Authorization": "Bearer sesame"}

@@ -196,7 +196,7 @@ def test_the_table_has_every_code():
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_every_code_as_an_answer(dialect, code):
+def test_every_code_as_a_response(dialect, code):
     reply = dialect.module.error(ServiceError(code, "It failed.", "field", 0.5))
     assert reply.status == FORMS[code][0]
     assert reply.headers["Retry-After"] == "1"
@@ -224,9 +224,7 @@ def test_every_code_as_the_end_of_a_stream(dialect, code, started):
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_what_a_worker_refuses_has_its_status_before_any_header(
-    harness: Harness, dialect, stream
-):
+async def test_a_refusal_of_the_worker_is_a_status(harness: Harness, dialect, stream):
     await harness.start()
     for code in sorted(CODES.keys() - LOSSES):
         asked = dialect.ask(f"[refuse={code}]") | {"stream": stream}
@@ -235,7 +233,7 @@ async def test_what_a_worker_refuses_has_its_status_before_any_header(
             check(dialect, code, await reply.json(), "Refused as the script says.")
 
 
-async def test_what_fails_after_the_headers_is_told_in_the_stream(harness: Harness, dialect):
+async def test_a_failure_after_the_headers_is_reported_in_the_stream(harness: Harness, dialect):
     await harness.start()
     for code in sorted(CODES.keys() - LOSSES):
         asked = dialect.ask(f"[fail={code}]") | {"stream": True}
@@ -247,7 +245,7 @@ async def test_what_fails_after_the_headers_is_told_in_the_stream(harness: Harne
             check(dialect, code, await reply.json(), "Failed as the script says.")
 
 
-async def test_what_is_refused_at_the_door(harness: Harness, dialect):
+async def test_refusals_before_the_handler(harness: Harness, dialect):
     await harness.start(api_key=("sesame",), max_body_bytes=4096, strict_model=True)
     large = dialect.ask("x" * 5000)
     asked = [
@@ -269,7 +267,7 @@ async def test_what_is_refused_at_the_door(harness: Harness, dialect):
 @pytest.mark.parametrize(
     ("ready_once", "code"), [(False, "model_loading"), (True, "worker_unavailable")]
 )
-async def test_a_worker_that_is_not_there(harness: Harness, dialect, ready_once, code):
+async def test_an_unreachable_worker(harness: Harness, dialect, ready_once, code):
     await harness.start(wait=ready_once)
     if ready_once:
         await harness.worker.stop()

@@ -44,7 +44,7 @@ async def serving(**handlers):
     await runner.cleanup()
 
 
-async def test_a_fault_before_any_answer_is_a_500_without_details(caplog):
+async def test_an_exception_before_the_response_is_a_500_without_details(caplog):
     async with serving(broken=break_at_once) as session, session.get("/broken") as reply:
         assert reply.status == 500
         assert (await reply.json())["error"] == {
@@ -56,7 +56,7 @@ async def test_a_fault_before_any_answer_is_a_500_without_details(caplog):
     assert "a secret detail" in caplog.text
 
 
-async def test_a_fault_in_a_stream_ends_it_in_the_streams_own_form():
+async def test_an_exception_in_a_stream_ends_it_in_its_form():
     async with serving(broken=break_later) as session, session.get("/broken") as reply:
         assert reply.status == 200
         assert await reply.read() == b"data: good\n\ndata: internal\n\n"
@@ -80,7 +80,7 @@ async def test_a_server_without_text_workers_says_so():
         assert (await reply.json())["error"]["type"] == "not_implemented"
 
 
-async def test_every_answer_names_its_request_and_the_log_speaks_of_it_so(caplog):
+async def test_every_response_has_a_request_id_that_the_log_contains(caplog):
     caplog.set_level("INFO")
     async with serving(broken=break_at_once) as session:
         ids = []
@@ -92,7 +92,7 @@ async def test_every_answer_names_its_request_and_the_log_speaks_of_it_so(caplog
     assert all(f"{name}: GET" in caplog.text for name in ids)
 
 
-async def test_a_path_can_not_forge_a_line_of_the_log(caplog):
+async def test_a_path_can_not_forge_a_log_line(caplog):
     caplog.set_level("INFO")
     url = URL("/v1/models/a%0a00:00:00%20E%20forged", encoded=True)
     async with serving() as session, session.get(url) as reply:

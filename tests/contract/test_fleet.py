@@ -50,7 +50,7 @@ async def test_strict_names_are_refused_unless_known(harness: Harness):
 
 
 @pytest.mark.parametrize("strict_model", [True, False])
-async def test_a_model_that_still_loads_is_not_answered_by_another(harness: Harness, strict_model):
+async def test_a_loading_model_is_not_replaced_by_another(harness: Harness, strict_model):
     harness.add_worker("main", name="SmolLM2")
     harness.add_worker(
         "big", fleet={"model": "models/Qwen3-8B", "alias": ["qwen"]}, name="Qwen3-8B"
@@ -105,7 +105,7 @@ async def test_one_model_is_found_by_name_or_alias(harness: Harness):
 
 
 @pytest.mark.parametrize("path", ["/", "/health", "/v1/health", "/v1/models", "/slots"])
-async def test_what_answers_get_answers_head_without_a_body(harness: Harness, path):
+async def test_get_routes_respond_to_head(harness: Harness, path):
     await harness.start()
     async with harness.session.head(path) as reply:
         assert reply.status == 200
@@ -113,7 +113,7 @@ async def test_what_answers_get_answers_head_without_a_body(harness: Harness, pa
         assert await reply.read() == b""
 
 
-async def test_one_worker_away_leaves_the_other_alone(harness: Harness):
+async def test_a_lost_worker_does_not_affect_others(harness: Harness):
     await start_two(harness)
     await harness.workers[1].stop()
     await until(lambda: harness.context.registry.workers[1].state == "down")
@@ -197,7 +197,7 @@ async def test_health_of_a_full_server(harness: Harness):
     assert (await harness.get("/health"))[0] == 200
 
 
-async def test_health_of_a_dead_worker_and_its_return(harness: Harness):
+async def test_health_of_a_lost_worker_and_its_return(harness: Harness):
     await harness.start()
     await harness.answer("x [tokens=5]")
     harness.worker.send_heartbeats()

@@ -12,7 +12,7 @@ from tests.contract.harness import CHAT, Harness, body
 from tests.wait import until
 
 
-async def test_ten_times_the_queue_is_answered_at_once_or_later_but_always(harness: Harness):
+async def test_every_request_of_an_overload_gets_a_response(harness: Harness):
     harness.add_worker(slots=4, step_s=0.001)
     await harness.start(max_queue_depth=8)
     tasks = [asyncio.create_task(harness.post(f"{i} [tokens=400]")) for i in range(12)]
@@ -31,7 +31,7 @@ async def test_ten_times_the_queue_is_answered_at_once_or_later_but_always(harne
     await harness.idle()
 
 
-async def test_a_busy_server_says_when_to_come_back_also_to_streams(harness: Harness):
+async def test_a_busy_server_sends_retry_after_also_for_streams(harness: Harness):
     harness.add_worker(slots=1)
     await harness.start(max_queue_depth=1)
     busy = [asyncio.create_task(harness.text("x [tokens=2000]")) for _ in range(2)]
@@ -54,7 +54,7 @@ async def test_a_busy_server_says_when_to_come_back_also_to_streams(harness: Har
         ({"X-Api-Key": "sesame"}, 200, None),
     ],
 )
-async def test_keys_open_everything_but_health(harness: Harness, headers, status, kind):
+async def test_keys_are_needed_except_for_health(harness: Harness, headers, status, kind):
     await harness.start(api_key=("sesame",))
     assert (await harness.get("/v1/models", **headers))[0] == status
     got, reply = await harness.post("x", headers=headers)
@@ -98,7 +98,7 @@ async def test_a_body_over_the_limit_is_refused_by_its_declared_size(harness: Ha
     assert (await post_raw(harness, body("x" * 9_000)))[0] == 200
 
 
-async def test_a_body_over_the_limit_is_refused_while_it_comes(harness: Harness):
+async def test_a_body_over_the_limit_is_refused_while_it_is_read(harness: Harness):
     await harness.start(max_body_bytes=10_000)
     sent = 0
 
@@ -121,7 +121,7 @@ async def test_a_body_over_the_limit_is_refused_while_it_comes(harness: Harness)
         ("/v1/audio/transcriptions", "multipart/form-data; boundary=x", b"--x\r\nContent-"),
     ],
 )
-async def test_a_body_that_stops_coming_is_refused(harness: Harness, path, kind, begun):
+async def test_an_incomplete_body_is_refused(harness: Harness, path, kind, begun):
     await harness.start(body_timeout_s=0.1)
     host, port = harness.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
@@ -133,7 +133,7 @@ async def test_a_body_that_stops_coming_is_refused(harness: Harness, path, kind,
     assert b"The body is incomplete: no data arrived for 0.1 s." in answer
 
 
-async def test_a_compressed_body_is_measured_unpacked(harness: Harness):
+async def test_a_compressed_body_is_limited_by_its_decompressed_size(harness: Harness):
     await harness.start(max_body_bytes=10_000)
     packed = gzip.compress(b" " * 1_000_000)
     assert len(packed) < 10_000
@@ -156,20 +156,20 @@ async def test_a_compressed_body_is_measured_unpacked(harness: Harness):
         b"{}",
     ],
 )
-async def test_what_is_no_request_is_refused_without_the_worker(harness: Harness, data: bytes):
+async def test_invalid_bodies_are_refused_without_the_worker(harness: Harness, data: bytes):
     await harness.start()
     status, reply = await post_raw(harness, data)
     assert (status, reply["error"]["type"]) == (400, "invalid_request_error")
     assert harness.worker.submitted == []
 
 
-async def test_any_content_type_is_read_as_json(harness: Harness):
+async def test_any_content_type_is_parsed_as_json(harness: Harness):
     await harness.start()
     for kind in ("application/x-www-form-urlencoded", "text/plain"):
         assert (await post_raw(harness, body("x"), **{"Content-Type": kind}))[0] == 200
 
 
-async def test_a_body_that_can_not_be_unpacked_is_the_clients_fault(harness: Harness):
+async def test_a_body_that_can_not_be_decompressed_is_a_400(harness: Harness):
     await harness.start()
     status, reply = await post_raw(harness, b"no gzip at all", **{"Content-Encoding": "gzip"})
     assert (status, reply["error"]["type"]) == (400, "invalid_request_error")

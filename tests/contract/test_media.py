@@ -69,7 +69,7 @@ def put_port(value, port: int):
 
 
 @pytest.mark.parametrize(("path", "body", "kind"), ASKED)
-async def test_the_capability_is_refused_before_anything_is_fetched(
+async def test_unsupported_media_is_refused_before_it_is_fetched(
     harness: Harness, target, path, body, kind
 ):
     port, visits = target
@@ -89,7 +89,7 @@ async def test_the_capability_is_refused_before_anything_is_fetched(
 
 
 @pytest.mark.parametrize("modalities", [[], [common.Media.KIND_VIDEO]])
-async def test_a_clip_and_a_recording_together_are_a_bad_request(harness: Harness, modalities):
+async def test_video_together_with_audio_is_a_bad_request(harness: Harness, modalities):
     harness.add_worker().card.modalities.extend(modalities)
     await harness.start()
     async with harness.session.post(CHAT, json=say(VIDEO, AUDIO)) as reply:

@@ -85,7 +85,7 @@ async def test_streamed_and_whole_messages_are_equal(client, thinking):
         assert shows == ("think" in prompt and thinking["type"] == "adaptive")
 
 
-async def test_aliases_and_the_beta_route_answer_the_same(harness: Harness, client):
+async def test_aliases_and_the_beta_route_respond_the_same(harness: Harness, client):
     for path in (PATH, "/messages", BETA, "/messages?beta=true"):
         status, reply = await post(harness, path, ask("hi", seed=3))
         assert (status, reply["content"][0]["type"]) == (200, "text")
@@ -95,7 +95,7 @@ async def test_aliases_and_the_beta_route_answer_the_same(harness: Harness, clie
 
 
 @pytest.mark.parametrize("path", ["/v1/messages/count_tokens", "/messages/count_tokens"])
-async def test_tokens_are_counted_and_nothing_runs(harness: Harness, client, path):
+async def test_tokens_are_counted_without_generation(harness: Harness, client, path):
     fields = ask("three words here", system="and two")
     fields.pop("max_tokens")
     counted = await client.messages.count_tokens(**fields)
@@ -108,13 +108,13 @@ async def test_tokens_are_counted_and_nothing_runs(harness: Harness, client, pat
     assert message.usage.input_tokens == 5
 
 
-async def test_a_warmed_prompt_is_read_and_not_answered(client):
+async def test_max_tokens_zero_fills_the_cache_without_an_answer(client):
     message = await client.messages.create(**ask("hi [tokens=40]", max_tokens=0))
     assert (message.content, message.stop_reason) == ([], "max_tokens")
     assert (message.usage.input_tokens, message.usage.output_tokens) == (2, 0)
 
 
-async def test_signs_of_life_are_events_once_the_message_has_started(harness: Harness):
+async def test_pings_are_events_once_the_message_has_started(harness: Harness):
     await harness.start(sse_ping_interval_s=1)
     reader = await read(harness, "hi [prefill=1100]")
     assert reader.close()["stop_reason"] == "end_turn"
@@ -122,7 +122,7 @@ async def test_signs_of_life_are_events_once_the_message_has_started(harness: Ha
     assert reader.comments == 0
 
 
-async def test_a_message_that_waits_for_its_turn_is_opened_by_a_comment(harness: Harness):
+async def test_a_waiting_message_is_opened_by_a_comment(harness: Harness):
     await harness.start(start_timeout_s=0.1)
     reader = await read(harness, "[accept=0.4] hi")
     assert reader.comments == 1
@@ -132,7 +132,7 @@ async def test_a_message_that_waits_for_its_turn_is_opened_by_a_comment(harness:
 # ---------------------------------------------------------------------------- tools
 
 
-async def test_the_clients_tool_runner_reaches_the_end_of_a_loop(harness: Harness, client):
+async def test_the_tool_runner_of_the_client_completes_a_loop(harness: Harness, client):
     rounds = []
 
     @anthropic.beta_async_tool
@@ -172,7 +172,7 @@ async def test_a_streamed_call_arrives_piece_by_piece(harness: Harness):
     assert reader.message["stop_reason"] == "tool_use"
 
 
-async def test_thoughts_a_client_does_not_see_go_round_in_a_tool_loop(harness: Harness, client):
+async def test_hidden_thinking_is_kept_in_a_tool_loop(harness: Harness, client):
     def think(**how: str) -> dict[str, Any]:
         prompt = "[calls=1] [think=3]"
         return ask(prompt, thinking=how, tools=[LOOK], extra_body={"seed": 5})
@@ -193,9 +193,7 @@ async def test_thoughts_a_client_does_not_see_go_round_in_a_tool_loop(harness: H
 # ---------------------------------------------------------------------------- failures
 
 
-async def test_a_refusal_is_a_status_in_anthropics_form_and_names_its_request(
-    harness: Harness, client
-):
+async def test_a_refusal_has_anthropics_form_and_a_request_id(harness: Harness, client):
     refused = ask("[refuse=context_length_exceeded]")
     for stream in (False, True):
         with pytest.raises(anthropic.BadRequestError) as caught:
@@ -210,7 +208,7 @@ async def test_a_refusal_is_a_status_in_anthropics_form_and_names_its_request(
     assert caught.value.type == "overloaded_error"
 
 
-async def test_what_no_handler_saw_is_told_in_the_same_form(harness: Harness):
+async def test_errors_without_a_handler_have_the_same_form(harness: Harness):
     await harness.start(api_key=("k",), max_body_bytes=2000)
     key = {"x-api-key": "k"}
     cases = [
@@ -232,7 +230,7 @@ async def test_what_no_handler_saw_is_told_in_the_same_form(harness: Harness):
         assert (await reply.json())["error"]["type"] == "invalid_request_error"
 
 
-async def test_a_refusal_for_good_is_not_tried_again(harness: Harness):
+async def test_a_permanent_refusal_is_not_retried(harness: Harness):
     await harness.start()
     image = {"type": "image", "source": {"type": "url", "url": "http://127.0.0.1:1/x.png"}}
     async with connect(harness, max_retries=2) as client:
@@ -254,7 +252,7 @@ async def test_a_failure_in_the_stream_is_an_event_that_the_client_raises(harnes
     await harness.idle()
 
 
-async def test_a_death_is_a_pause_and_no_second_start(harness: Harness):
+async def test_a_resumed_message_starts_once(harness: Harness):
     await harness.start()
     prompt = "[think=5] [tokens=90]"
     fields = {"seed": 3, "thinking": {"type": "adaptive"}}
@@ -269,7 +267,7 @@ async def test_a_death_is_a_pause_and_no_second_start(harness: Harness):
         assert (found["content"], found["usage"]) == (wanted["content"], wanted["usage"])
 
 
-async def test_leaving_in_the_middle_of_a_call_frees_the_slot(harness: Harness):
+async def test_a_disconnect_during_a_tool_call_frees_the_slot(harness: Harness):
     await harness.start()
     body = ask("[tool=4000] [tokens=4000]", stream=True)
     async with harness.session.post(PATH, json=body) as reply:

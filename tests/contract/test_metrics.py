@@ -65,7 +65,7 @@ async def beat(harness: Harness) -> None:
     await until(arrived)
 
 
-async def test_every_family_of_the_reference_stands_there_in_its_own_words(harness: Harness):
+async def test_every_family_of_the_reference_has_its_help_text(harness: Harness):
     await harness.start(metrics=True)
     page = await read_page(harness)
     places = []
@@ -81,7 +81,7 @@ async def test_every_family_of_the_reference_stands_there_in_its_own_words(harne
     assert "\nmlxcel_requests_total 0\n" in page
 
 
-async def test_prometheus_can_read_the_page_and_finds_no_series_of_creation_times(harness: Harness):
+async def test_prometheus_parses_the_page_without_created_series(harness: Harness):
     await harness.start(metrics=True)
     await harness.answer("x")
     page = await read_page(harness)
@@ -113,7 +113,7 @@ async def test_a_chat_completion_counts_once_with_its_tokens(harness: Harness, s
 
 
 @pytest.mark.parametrize(("stream", "requests"), [(False, 1), (True, 0)])
-async def test_streams_of_plain_completions_do_not_count(harness: Harness, stream, requests):
+async def test_streams_of_text_completions_do_not_count(harness: Harness, stream, requests):
     await harness.start(metrics=True)
     asked = {"prompt": "x [tokens=5]", "stream": stream}
     async with harness.session.post("/v1/completions", json=asked) as reply:
@@ -125,7 +125,7 @@ async def test_streams_of_plain_completions_do_not_count(harness: Harness, strea
     assert values["llamacpp:tokens_predicted_total"] == 5
 
 
-async def test_what_is_cancelled_refused_or_failed_does_not_count(harness: Harness):
+async def test_cancelled_refused_and_failed_requests_do_not_count(harness: Harness):
     await harness.start(metrics=True)
     async with harness.session.post(CHAT, data=body("x [tokens=4000]", stream=True)) as reply:
         await reply.content.readany()
@@ -145,14 +145,14 @@ async def test_what_is_cancelled_refused_or_failed_does_not_count(harness: Harne
     assert values[f"mlxcel_http_request_duration_seconds_count{{{of_chat}}}"] == 3
 
 
-async def test_a_stream_that_fails_half_way_has_its_error_as_its_code(harness: Harness):
+async def test_a_failed_stream_counts_under_its_error_code(harness: Harness):
     await harness.start(metrics=True, start_timeout_s=0.05)
     [chunk async for chunk in harness.stream("[accept=0.2] [refuse=server_busy]")]
     values = await read(harness)
     assert values[f'mlxcel_http_requests_total{{code="server_busy",route="{CHAT}"}}'] == 1
 
 
-async def test_paths_that_do_not_exist_make_one_series_together(harness: Harness):
+async def test_unknown_paths_share_one_series(harness: Harness):
     await harness.start(metrics=True)
     for number in range(3):
         await harness.get(f"/nowhere/{number}")
@@ -160,7 +160,7 @@ async def test_paths_that_do_not_exist_make_one_series_together(harness: Harness
     assert values['mlxcel_http_requests_total{code="not_found",route="unknown"}'] == 3
 
 
-async def test_numbers_are_those_of_all_text_workers(harness: Harness):
+async def test_numbers_are_summed_over_text_workers(harness: Harness):
     harness.add_worker("one", name="one", slots=4)
     harness.add_worker("two", name="two", slots=2, replicas=2)
     await harness.start(metrics=True)
@@ -184,7 +184,7 @@ async def test_numbers_are_those_of_all_text_workers(harness: Harness):
     assert values["mlxcel_batch_sequences_completed"] == 3
 
 
-async def test_no_counter_falls_when_a_worker_starts_anew(harness: Harness):
+async def test_counters_do_not_decrease_when_a_worker_restarts(harness: Harness):
     await harness.start(metrics=True)
     await harness.answer("x [tokens=5]")
     await beat(harness)
@@ -208,17 +208,17 @@ async def test_no_counter_falls_when_a_worker_starts_anew(harness: Harness):
     assert values["mlxcel_batch_decode_tokens_total"] == 12
 
 
-async def test_without_the_flag_there_is_no_page(harness: Harness):
+async def test_without_the_flag_there_are_no_metrics(harness: Harness):
     await harness.start()
     assert (await harness.get("/metrics"))[0] == 404
 
 
-async def test_the_page_needs_the_key(harness: Harness):
+async def test_metrics_need_the_key(harness: Harness):
     await harness.start(metrics=True, api_key=("sesame",))
     assert (await harness.get("/metrics"))[0] == 401
 
 
-async def test_a_port_of_its_own_serves_the_page_and_nothing_else(harness: Harness):
+async def test_the_metrics_port_serves_only_metrics(harness: Harness):
     await harness.start(metrics_port=1)
     runner = await listen(make_metrics_app(harness.context), "127.0.0.1", 0)
     host, port = runner.addresses[0][:2]

@@ -72,7 +72,7 @@ async def test_a_failure_inside_a_stream_is_its_last_event(harness: Harness):
     assert (last["error"]["code"], last["error"]["type"]) == (504, "server_timeout")
 
 
-async def test_an_answer_goes_on_over_a_dead_worker(harness: Harness):
+async def test_an_answer_is_resumed_after_a_lost_worker(harness: Harness):
     await harness.start()
     wanted = await stream(harness, prompt="one [tokens=60]", seed=5)
     reading = asyncio.create_task(stream(harness, prompt="one [tokens=60]", seed=5))
@@ -83,7 +83,7 @@ async def test_an_answer_goes_on_over_a_dead_worker(harness: Harness):
     assert harness.worker.submitted[-1].attempt == 2
 
 
-async def test_a_client_that_leaves_frees_its_slot(harness: Harness):
+async def test_a_disconnect_frees_the_slot(harness: Harness):
     await harness.start()
     body = dump(prompt="hi [tokens=3000]", stream=True)
     async with harness.session.post(PATH, data=body) as reply:
@@ -92,7 +92,7 @@ async def test_a_client_that_leaves_frees_its_slot(harness: Harness):
     assert len(harness.worker.cancelled) == 1
 
 
-async def test_a_client_says_how_long_its_stream_may_be_silent(harness: Harness):
+async def test_a_client_sets_the_ping_interval(harness: Harness):
     await harness.start(start_timeout_s=0.1, sse_ping_interval_s=-1)
 
     async def count_pings(**fields: Any) -> int:
@@ -111,7 +111,7 @@ async def test_a_client_says_how_long_its_stream_may_be_silent(harness: Harness)
 GAP = {"input_prefix": "def f(", "input_suffix": "): pass"}
 
 
-async def test_infill_says_first_that_the_model_can_t(harness: Harness):
+async def test_infill_reports_an_unable_model_first(harness: Harness):
     await harness.start()
     for fields in ({}, GAP, {"input_prefix": 1}):
         status, reply = await harness.ask("/infill", json.dumps(fields).encode())
@@ -119,7 +119,7 @@ async def test_infill_says_first_that_the_model_can_t(harness: Harness):
         assert "prefix token is missing." in reply["error"]["message"]
 
 
-async def test_infill_is_a_native_completion_for_a_model_that_can(harness: Harness):
+async def test_infill_is_a_native_completion(harness: Harness):
     worker = harness.add_worker()
     worker.card.infill.prefix = worker.card.infill.suffix = worker.card.infill.middle = "<X>"
     await harness.start()
@@ -132,7 +132,7 @@ async def test_infill_is_a_native_completion_for_a_model_that_can(harness: Harne
 # ------------------------------------------------------------------ tokens and text
 
 
-async def test_tokens_and_text_are_the_worker_s(harness: Harness):
+async def test_tokenize_and_detokenize_ask_the_worker(harness: Harness):
     await harness.start()
     body = json.dumps({"content": ["three", 7], "with_pieces": True}).encode()
     tokens = [{"id": 5, "piece": "5"}, {"id": 7, "piece": "7"}]
@@ -146,7 +146,7 @@ async def test_tokens_and_text_are_the_worker_s(harness: Harness):
 # ------------------------------------------------------------------------- properties
 
 
-async def test_properties_tell_the_defaults_and_the_slots_of_all_replicas(harness: Harness):
+async def test_properties_have_defaults_and_slots_of_all_replicas(harness: Harness):
     worker = harness.add_worker(replicas=2, slots=3)
     worker.card.default_sampling_json = '{"temperature": 0.25, "max_tokens": 48}'
     await harness.start()
@@ -168,13 +168,13 @@ async def test_properties_can_t_be_changed(harness: Harness, props):
         assert (status, reply["error"]["type"]) == (501, "not_supported_error")
 
 
-async def test_slots_may_be_turned_off(harness: Harness):
+async def test_the_slots_route_can_be_disabled(harness: Harness):
     await harness.start(slots=False)
     status, reply = await harness.get("/slots")
     assert (status, reply["error"]["type"]) == (501, "not_supported_error")
 
 
-async def test_slots_may_be_asked_whether_one_is_free(harness: Harness):
+async def test_slots_can_respond_503_if_none_is_free(harness: Harness):
     harness.add_worker(slots=1)
     await harness.start()
     assert (await harness.get("/slots?fail_on_no_slot=1"))[0] == 200

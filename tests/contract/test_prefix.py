@@ -34,7 +34,7 @@ async def test_with_keys_only_the_bare_health_paths_are_open(harness: Harness):
 
 
 @pytest.mark.parametrize("text", ["llm", "/llm/", "/", "//", "/a b", "/{id}", "/a?b"])
-def test_a_prefix_that_could_not_work_is_refused(text):
+def test_an_invalid_prefix_is_refused(text):
     (setting,) = (e for e in entries(GatewaySettings) if e.name == "api_prefix")
     with pytest.raises(ConfigError, match=r"--api-prefix: .* is not a path such as /llm"):
         setting.decode(text, "--api-prefix")

@@ -78,7 +78,7 @@ async def running(fleet: Path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_stopping_ends_running_streams_with_an_error_and_is_quick(running, number):
+async def test_stopping_ends_running_streams_with_an_error_quickly(running, number):
     session, gateway, _ = running
     data = body("x [tokens=4000]", stream=True)
     async with session.post(CHAT, data=data) as reply:
@@ -97,7 +97,7 @@ async def test_stopping_ends_running_streams_with_an_error_and_is_quick(running,
     assert "Unclosed" not in log
 
 
-async def test_killing_the_worker_leaves_the_gateway_up_and_the_stream_whole(running, fleet):
+async def test_a_stream_is_resumed_after_the_worker_is_killed(running, fleet):
     session, _, worker = running
     async with session.post(CHAT, data=body("x [tokens=200]", seed=1)) as reply:
         wanted = (await reply.json())["choices"]
@@ -130,7 +130,7 @@ async def one_line_exit(*arguments: str, **env: str) -> str:
     return lines[0]
 
 
-async def test_a_port_in_use_is_told_in_one_line(fleet: Path):
+async def test_a_port_in_use_is_reported_in_one_line(fleet: Path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -150,16 +150,16 @@ async def test_a_port_in_use_is_told_in_one_line(fleet: Path):
         (["--host", "256.0.0.1"], "256.0.0.1"),
     ],
 )
-async def test_settings_that_can_not_work_are_told_in_one_line(fleet: Path, flags, text):
+async def test_invalid_settings_are_reported_in_one_line(fleet: Path, flags, text):
     assert text in await one_line_exit("--config", str(fleet), *flags, MLXCEL_PORT="0")
 
 
-async def test_a_missing_fleet_file_is_told_in_one_line(tmp_path: Path):
+async def test_a_missing_fleet_file_is_reported_in_one_line(tmp_path: Path):
     assert "no such file" in await one_line_exit("--config", str(tmp_path / "no.toml"))
 
 
 @pytest.mark.redis
-async def test_a_gateway_that_was_killed_knows_what_it_stored_in_redis(fleet, redis_server):
+async def test_a_restarted_gateway_finds_its_responses_in_redis(fleet, redis_server):
     port = find_free_port()
     worker = await spawn("tests.fakes.text_worker", "--address", f"unix:{fleet.parent}/w.sock")
     gateways = []
@@ -193,7 +193,7 @@ async def test_a_gateway_that_was_killed_knows_what_it_stored_in_redis(fleet, re
 
 
 @pytest.mark.parametrize("address", ["disk", "http://x", "redis://:secret@host:port/0"])
-async def test_a_store_that_can_t_be_is_one_line_without_its_password(fleet, address):
+async def test_an_invalid_store_is_reported_without_its_password(fleet, address):
     process = await spawn("gateway", "--config", str(fleet), "--store", address)
     _, err = await process.communicate()
     assert process.returncode == lifecycle.EXIT_PERMANENT

@@ -21,7 +21,7 @@ def store(request):
     return server.url
 
 
-async def test_a_stored_response_is_shown_forgotten_and_not_found(harness: Harness, store):
+async def test_a_stored_response_is_shown_and_deleted(harness: Harness, store):
     await harness.start(store=store)
     made = await create(harness, metadata={"a": "b"})
     place = f"{PATH}/{made['id']}"
@@ -35,13 +35,13 @@ async def test_a_stored_response_is_shown_forgotten_and_not_found(harness: Harne
         assert reply["error"]["message"] == f"response '{made['id']}' not found"
 
 
-async def test_a_streamed_response_is_stored_before_its_end_is_told(harness: Harness, store):
+async def test_a_streamed_response_is_stored_before_its_end_is_sent(harness: Harness, store):
     await harness.start(store=store)
     reader = await read(harness, "[think=2] [tool=3] hi")
     assert await call(harness, "GET", f"{PATH}/{reader.response['id']}") == (200, reader.response)
 
 
-async def test_a_cancelled_response_says_so_from_then_on(harness: Harness, store):
+async def test_a_cancelled_response_stays_cancelled(harness: Harness, store):
     await harness.start(store=store)
     made = await create(harness)
     place = f"{PATH}/{made['id']}"
@@ -52,7 +52,7 @@ async def test_a_cancelled_response_says_so_from_then_on(harness: Harness, store
     await create(harness, "more", previous_response_id=made["id"])
 
 
-async def test_a_chain_carries_everything_but_instructions(harness: Harness, store):
+async def test_a_chain_keeps_everything_but_instructions(harness: Harness, store):
     await harness.start(store=store)
     first = await create(harness, "one", seed=1, instructions="be brief")
     second = await create(harness, "two", seed=2, previous_response_id=first["id"])
@@ -122,7 +122,7 @@ async def test_a_conversation_grows_turn_by_turn(harness: Harness, store, name):
     ]
 
 
-async def test_nothing_is_kept_that_must_not_be(harness: Harness, store):
+async def test_failed_responses_and_those_with_store_false_are_not_stored(harness: Harness, store):
     await harness.start(store=store)
     made = await create(harness, store=False, conversation="talk")
     assert (await call(harness, "GET", f"{PATH}/{made['id']}"))[0] == 404
@@ -133,7 +133,7 @@ async def test_nothing_is_kept_that_must_not_be(harness: Harness, store):
     assert (await call(harness, "GET", f"{PATH}/{reader.response['id']}"))[0] == 404
 
 
-async def test_keeping_can_be_switched_off(harness: Harness):
+async def test_storing_can_be_switched_off(harness: Harness):
     await harness.start(responses_store_max_entries=0, conversation_store_max_bytes=0)
     made = await create(harness)
     place = f"{PATH}/{made['id']}"
@@ -149,9 +149,7 @@ async def test_keeping_can_be_switched_off(harness: Harness):
         assert (await ask(harness, **fields))[0] == 400
 
 
-async def test_a_response_that_is_larger_than_the_store_is_answered_all_the_same(
-    harness: Harness, caplog
-):
+async def test_a_response_larger_than_the_store_is_still_sent(harness: Harness, caplog):
     await harness.start(responses_store_max_bytes=500)
     made = await create(harness, "[tokens=20] [big] hi")
     assert f"{made['id']} is not stored" in caplog.text
@@ -190,9 +188,7 @@ async def test_without_redis_stored_state_is_503_and_generation_goes_on(
 
 
 @pytest.mark.redis
-async def test_what_another_program_put_there_is_not_taken_for_a_response(
-    harness: Harness, redis_server
-):
+async def test_foreign_data_in_the_store_is_not_a_response(harness: Harness, redis_server):
     await harness.start(store=redis_server.url)
     other = RedisStore("responses", redis_server.url, StoreLimits(10, 10_000, 60))
     await other.put("resp_odd", b"\xff not json")

@@ -36,7 +36,7 @@ async def test_a_limit_makes_a_response_incomplete(harness: Harness):
     assert reader.kinds[-1] == "response.incomplete"
 
 
-async def test_output_goes_in_again_as_input_and_a_tool_loop_comes_to_its_end(harness: Harness):
+async def test_a_tool_loop_with_output_sent_back_completes(harness: Harness):
     await harness.start()
     history = [{"role": "user", "content": "[think=1] [tool=3] look around"}]
     for turn in range(3):
@@ -54,7 +54,7 @@ async def test_output_goes_in_again_as_input_and_a_tool_loop_comes_to_its_end(ha
     assert all(turn.reasoning and turn.tool_calls for turn in turns if turn.role == "assistant")
 
 
-async def test_aliases_without_v1_answer_too(harness: Harness):
+async def test_aliases_without_v1_work(harness: Harness):
     await harness.start()
     status, made = await ask(harness, path="/responses")
     assert status == 200
@@ -66,13 +66,13 @@ async def test_aliases_without_v1_answer_too(harness: Harness):
     assert (status, reply["error"]["code"]) == (400, "context_length_exceeded")
 
 
-async def test_the_priority_of_a_request_travels_with_it(harness: Harness):
+async def test_the_priority_of_a_request_reaches_the_worker(harness: Harness):
     await harness.start()
     await harness.session.post(PATH, json={"input": "x"}, headers={"X-Priority": "high"})
     assert harness.worker.submitted[-1].priority == 1
 
 
-async def test_media_is_refused_by_the_models_abilities(harness: Harness):
+async def test_media_is_refused_if_the_model_lacks_it(harness: Harness):
     await harness.start()
     part = {"type": "input_image", "image_url": "http://127.0.0.1:1/x.png"}
     for path in (PATH, f"{PATH}/input_tokens", f"{PATH}/compact"):
@@ -103,7 +103,7 @@ async def test_input_tokens_counts_the_history_too_and_runs_nothing(harness: Har
     assert (status, reply["error"]["param"]) == (400, "top_p")
 
 
-async def test_a_response_that_waits_begins_and_goes_on_by_signs_of_life(harness: Harness):
+async def test_a_waiting_response_is_opened_and_kept_alive(harness: Harness):
     await harness.start(start_timeout_s=0.1, sse_ping_interval_s=1)
     reader = await read(harness, "[accept=1.5] hi")
     assert reader.kinds[:3] == ["response.created", *["response.in_progress"] * 2]
@@ -127,7 +127,7 @@ async def begin(harness: Harness, prompt="hi [tokens=4000]", **fields):
 
 
 @pytest.mark.parametrize("keeps", [True, False])
-async def test_a_response_under_way_is_cancelled_by_its_id(harness: Harness, keeps):
+async def test_a_running_response_is_cancelled_by_its_id(harness: Harness, keeps):
     await harness.start()
     reply, reader = await begin(harness, store=keeps)
     place = f"{PATH}/{reader.response['id']}"
@@ -143,7 +143,7 @@ async def test_a_response_under_way_is_cancelled_by_its_id(harness: Harness, kee
     assert (await call(harness, "GET", place))[0] == (200 if keeps else 404)
 
 
-async def test_a_client_that_leaves_frees_the_slot_and_leaves_nothing_behind(harness: Harness):
+async def test_a_disconnect_frees_the_slot_and_stores_nothing(harness: Harness):
     await harness.start()
     reply, reader = await begin(harness)
     reply.close()
@@ -153,7 +153,7 @@ async def test_a_client_that_leaves_frees_the_slot_and_leaves_nothing_behind(har
 
 
 @pytest.mark.parametrize("prompt", ["x [think=20] [tokens=60]", "x [tool=30] [tokens=60]"])
-async def test_a_response_over_a_dead_worker_equals_the_undisturbed_one(harness: Harness, prompt):
+async def test_a_resumed_response_equals_an_undisturbed_one(harness: Harness, prompt):
     await harness.start()
     wanted = (await read(harness, prompt, seed=5)).response
     reading = asyncio.create_task(read(harness, prompt, seed=5))

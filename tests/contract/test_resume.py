@@ -50,9 +50,7 @@ USAGE = {"stream_options": {"include_usage": True}}
 
 
 @pytest.mark.parametrize("prompt", PROMPTS)
-async def test_a_stream_over_a_dead_worker_equals_the_undisturbed_one(
-    harness: Harness, prompt: str
-):
+async def test_a_resumed_stream_equals_an_undisturbed_one(harness: Harness, prompt: str):
     await harness.start()
     # The same request id in the fake's eyes: tool-call ids derive from it.
     wanted = join(await undisturbed(harness, prompt, **USAGE))
@@ -75,7 +73,7 @@ def mask_ids(chunks: list) -> list:
     return chunks
 
 
-async def test_a_whole_answer_over_a_dead_worker_equals_the_undisturbed_one(harness: Harness):
+async def test_a_resumed_answer_equals_an_undisturbed_one(harness: Harness):
     await harness.start()
     wanted = await harness.answer("one [tokens=60]", seed=5)
     asking = asyncio.create_task(harness.answer("one [tokens=60]", seed=5))
@@ -86,7 +84,7 @@ async def test_a_whole_answer_over_a_dead_worker_equals_the_undisturbed_one(harn
     assert got["usage"] == wanted["usage"]
 
 
-async def test_logprobs_keep_one_position_per_token_over_a_death(harness: Harness):
+async def test_logprobs_have_one_position_per_token_after_a_resume(harness: Harness):
     await harness.start()
     async with supervised(harness):
         chunks = [c async for c in harness.stream("x [tokens=40] [die=15]", seed=5, logprobs=True)]
@@ -110,7 +108,7 @@ async def test_the_second_attempt_forces_every_id_of_the_first(harness: Harness)
     assert first.chat == second.chat
 
 
-async def test_many_streams_survive_many_deaths(harness: Harness):
+async def test_many_streams_survive_many_losses(harness: Harness):
     harness.add_worker(slots=8)
     await harness.start(max_queue_depth=32)
     prompts = [f"stream {index} [tokens=150]" for index in range(20)]
@@ -124,7 +122,7 @@ async def test_many_streams_survive_many_deaths(harness: Harness):
     await harness.idle()
 
 
-async def test_requests_go_on_at_another_replica(harness: Harness):
+async def test_requests_are_resumed_at_another_replica(harness: Harness):
     harness.add_worker(replicas=2)
     await harness.start()
     wanted = await harness.text("x [tokens=400]", seed=2)
@@ -136,7 +134,7 @@ async def test_requests_go_on_at_another_replica(harness: Harness):
     assert (await harness.health())["status"] == "ok"
 
 
-async def test_a_step_that_raises_is_a_loss_like_any_other(harness: Harness):
+async def test_an_exception_in_a_step_is_a_loss(harness: Harness):
     await harness.start()
     wanted = await harness.text("calm [tokens=40]", seed=2)
     calm = asyncio.create_task(harness.text("calm [tokens=40]", seed=2))
@@ -145,7 +143,7 @@ async def test_a_step_that_raises_is_a_loss_like_any_other(harness: Harness):
     await harness.idle()
 
 
-async def test_a_worker_that_stays_away_ends_streams_properly(harness: Harness):
+async def test_a_worker_that_does_not_return_ends_streams_with_an_error(harness: Harness):
     await harness.start(resume_timeout_s=1)
     chunks = [chunk async for chunk in harness.stream("x [tokens=40] [die=10]")]
     assert chunks[-1] == "[DONE]"
@@ -158,7 +156,7 @@ async def test_a_worker_that_stays_away_ends_streams_properly(harness: Harness):
     assert status == 503
 
 
-async def test_new_requests_are_refused_at_once_while_the_worker_is_away(harness: Harness):
+async def test_new_requests_are_refused_while_the_worker_is_lost(harness: Harness):
     await harness.start()
     await harness.worker.stop()
     await until(lambda: harness.context.registry.default().state != "ready")
@@ -172,7 +170,7 @@ async def test_new_requests_are_refused_at_once_while_the_worker_is_away(harness
     assert await harness.text("x")
 
 
-async def test_what_waits_in_the_gateway_waits_on_over_a_death(harness: Harness):
+async def test_waiting_requests_stay_queued_over_a_loss(harness: Harness):
     harness.add_worker(slots=1)
     await harness.start()
     reading = [asyncio.create_task(harness.text(f"{i} [tokens=30]")) for i in range(6)]
@@ -182,7 +180,7 @@ async def test_what_waits_in_the_gateway_waits_on_over_a_death(harness: Harness)
     await harness.idle()
 
 
-async def test_a_prompt_that_kills_the_worker_in_submit_is_given_up_soon(harness: Harness):
+async def test_a_prompt_that_crashes_the_worker_in_submit_fails_soon(harness: Harness):
     await harness.start()
     async with supervised(harness):
         status, reply = await harness.post("bad [deadly]")
@@ -190,7 +188,7 @@ async def test_a_prompt_that_kills_the_worker_in_submit_is_given_up_soon(harness
     assert len(harness.worker.submitted) == 7
 
 
-async def test_a_poisonous_request_fails_alone(harness: Harness):
+async def test_a_request_that_crashes_workers_fails_alone(harness: Harness):
     harness.add_worker(slots=8)
     await harness.start()
     prompts = [f"good {index} [tokens=60]" for index in range(6)]
@@ -206,7 +204,7 @@ async def test_a_poisonous_request_fails_alone(harness: Harness):
     assert isolated
 
 
-async def test_poison_that_acts_late_in_a_stream_fails_alone_too(harness: Harness):
+async def test_a_request_that_crashes_workers_late_fails_alone(harness: Harness):
     harness.add_worker(slots=8)
     await harness.start()
     async with supervised(harness):
@@ -238,7 +236,7 @@ async def supervised(harness: Harness):
         await keeper
 
 
-async def test_a_worker_that_lost_our_watch_gets_a_new_one(harness: Harness):
+async def test_a_missing_watch_is_opened_again(harness: Harness):
     await harness.start()
     harness.worker.forget_watches()
     assert await harness.text("x")
@@ -256,7 +254,7 @@ async def test_frames_of_an_earlier_attempt_are_not_delivered(harness: Harness):
     assert await reading == wanted
 
 
-async def test_a_client_that_leaves_during_the_pause_is_forgotten(harness: Harness):
+async def test_a_disconnect_during_recovery_removes_the_request(harness: Harness):
     await harness.start()
     reading = asyncio.create_task(harness.text("x [tokens=60] [die=10]"))
     await until(lambda: harness.context.registry.default().state != "ready")
@@ -269,7 +267,7 @@ async def test_a_client_that_leaves_during_the_pause_is_forgotten(harness: Harne
     assert len(harness.worker.submitted) == submitted + 1
 
 
-def test_text_of_a_failed_stream_is_not_taken_for_an_answer():
+def test_read_text_rejects_a_failed_stream():
     chunk = {"choices": [{"delta": {}, "finish_reason": "error"}]}
     with pytest.raises(AssertionError):
         read_text([chunk, "[DONE]"])

@@ -51,7 +51,7 @@ async def make_booth(harness):
         yield make
 
 
-async def test_a_text_is_spoken_under_both_paths_in_every_format(make_booth):
+async def test_both_paths_serve_every_format(make_booth):
     booth = await make_booth()
     for path in (SPEECH, "/audio/speech"):
         for form, content_type in TYPES.items():
@@ -66,7 +66,7 @@ async def test_a_text_is_spoken_under_both_paths_in_every_format(make_booth):
             assert seen.priority == common.PRIORITY_HIGH
 
 
-async def test_what_is_left_out_means_the_models_own_voice_and_a_whole_wave_file(make_booth):
+async def test_the_defaults_are_the_models_voice_and_a_complete_wav_file(make_booth):
     booth = await make_booth()
     async with booth.harness.session.post(SPEECH, json={"model": "x", "input": "Hi."}) as reply:
         assert reply.content_type == "audio/wav"
@@ -89,9 +89,7 @@ async def test_what_is_left_out_means_the_models_own_voice_and_a_whole_wave_file
         ({"text": "word " * 1000}, False),
     ],
 )
-async def test_a_short_wave_file_is_held_back_unless_a_stream_is_asked_for(
-    make_booth, fields, whole
-):
+async def test_a_short_wav_file_is_sent_complete_unless_streamed(make_booth, fields, whole):
     booth = await make_booth()
     assert (await booth.say(**fields))[0] == 200
     assert booth.worker.seen[-1].whole is whole
@@ -101,14 +99,14 @@ async def test_a_short_wave_file_is_held_back_unless_a_stream_is_asked_for(
     ("given", "voice"),
     [("alloy", "alloy"), ({"id": "am_adam"}, "am_adam"), ("../../etc", "../../etc"), (None, "")],
 )
-async def test_a_voice_is_passed_on_whoever_has_it(make_booth, given, voice):
+async def test_any_voice_is_forwarded(make_booth, given, voice):
     booth = await make_booth()
     assert (await booth.say(voice=given))[0] == 200
     assert booth.worker.seen[-1].voice == voice
 
 
 @pytest.mark.parametrize("speed", [0, -1, None])
-async def test_a_speed_that_is_none_is_one(make_booth, speed):
+async def test_an_invalid_speed_is_one(make_booth, speed):
     booth = await make_booth()
     assert (await booth.say(speed=speed))[0] == 200
     assert booth.worker.seen[-1].speed == 1
@@ -132,13 +130,13 @@ async def test_a_speed_that_is_none_is_one(make_booth, speed):
         ({"instructions": "whisper"}, "instructions"),
     ],
 )
-async def test_a_field_that_is_wrong_is_named(make_booth, fields, param):
+async def test_an_invalid_field_is_named(make_booth, fields, param):
     booth = await make_booth()
     assert await booth.fail(**fields) == (400, "invalid_request_error", param)
     assert not booth.worker.seen
 
 
-async def test_sound_is_passed_on_as_it_comes(make_booth):
+async def test_audio_is_sent_as_it_arrives(make_booth):
     booth = await make_booth()
     async with booth.send("late [hold]", response_format="mp3") as reply:
         assert reply.status == 200
@@ -147,7 +145,7 @@ async def test_sound_is_passed_on_as_it_comes(make_booth):
         assert await reply.content.read() == b"[hold]"
 
 
-async def test_events_carry_sound_and_end_with_a_word(make_booth):
+async def test_events_contain_audio_and_end_with_done(make_booth):
     booth = await make_booth()
     status, headers, body = await booth.say(stream_format="sse", response_format="pcm")
     assert (status, headers["Content-Type"]) == (200, "text/event-stream")
@@ -158,13 +156,13 @@ async def test_events_carry_sound_and_end_with_a_word(make_booth):
 
 
 @pytest.mark.parametrize("form", ["audio", "sse"])
-async def test_what_fails_before_it_begins_is_an_answer(make_booth, form):
+async def test_a_failure_before_the_start_is_an_error_response(make_booth, form):
     booth = await make_booth()
     failed = await booth.fail("[fail=invalid_request]", stream_format=form)
     assert failed == (400, "invalid_request_error", None)
 
 
-async def test_a_file_that_fails_later_is_seen_to_be_broken(make_booth):
+async def test_a_later_failure_aborts_the_connection(make_booth):
     booth = await make_booth()
     with pytest.raises(aiohttp.ClientPayloadError):
         await booth.say("[late=internal]")
@@ -175,7 +173,7 @@ async def test_a_file_that_fails_later_is_seen_to_be_broken(make_booth):
     assert (await booth.say())[0] == 200
 
 
-async def test_a_call_whose_worker_dies_is_made_once_more(make_booth):
+async def test_a_call_is_repeated_after_a_lost_worker(make_booth):
     booth = await make_booth()
     asked = asyncio.create_task(booth.say("[die]"))
     await until(lambda: not booth.worker.listening)
@@ -184,14 +182,14 @@ async def test_a_call_whose_worker_dies_is_made_once_more(make_booth):
     assert len(booth.worker.seen) == 2
 
 
-async def test_a_file_whose_worker_dies_half_way_is_broken(make_booth):
+async def test_a_worker_lost_during_a_file_aborts_the_connection(make_booth):
     booth = await make_booth()
     with pytest.raises(aiohttp.ClientPayloadError):
         await booth.say("late [die]")
     assert len(booth.worker.seen) == 1
 
 
-async def test_one_text_too_many_and_one_too_slow_are_refused(make_booth):
+async def test_too_many_and_too_slow_calls_are_refused(make_booth):
     booth = await make_booth(queue_limit=1, call_timeout_ms=500)
     held = asyncio.create_task(booth.fail("[hold]"))
     await until(lambda: bool(booth.worker.seen))
@@ -200,7 +198,7 @@ async def test_one_text_too_many_and_one_too_slow_are_refused(make_booth):
     await until(lambda: booth.worker.cancelled == 1)
 
 
-async def test_a_text_of_any_length_may_be_spoken_but_each_piece_of_it_comes_in_time(make_booth):
+async def test_the_time_limit_is_per_piece(make_booth):
     booth = await make_booth(call_timeout_ms=500)
     assert (await booth.say())[0] == 200
     assert booth.worker.times_left_s == [None]
@@ -209,7 +207,7 @@ async def test_a_text_of_any_length_may_be_spoken_but_each_piece_of_it_comes_in_
     await until(lambda: booth.worker.cancelled == 1)
 
 
-async def test_a_client_that_leaves_ends_its_call(make_booth):
+async def test_a_disconnect_cancels_the_call(make_booth):
     booth = await make_booth()
     async with booth.send("late [hold]"):
         pass
@@ -229,7 +227,7 @@ async def test_voices_are_listed(make_booth):
         }
 
 
-async def test_a_worker_is_asked_for_what_it_can_do_alone(make_booth):
+async def test_workers_are_chosen_by_capability(make_booth):
     booth = await make_booth(audio=worker_pb2.AudioCard(transcribes=True))
     assert (await booth.fail())[:2] == (501, "not_implemented")
     assert (await booth.fail(model="ear"))[:2] == (501, "not_implemented")
@@ -241,7 +239,7 @@ async def test_a_worker_is_asked_for_what_it_can_do_alone(make_booth):
     assert [m["capabilities"] for m in models if m["id"] == "fake-audio"] == [["transcription"]]
 
 
-async def test_a_worker_that_only_speaks_transcribes_nothing(make_booth):
+async def test_a_speech_only_worker_does_not_transcribe(make_booth):
     booth = await make_booth(audio=worker_pb2.AudioCard(speaks=True))
     for task, field, status in [
         ("transcriptions", "", 501),

@@ -24,7 +24,7 @@ def post(harness: Harness, data: bytes) -> socket.socket:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_an_answer_that_nobody_takes_is_broken_off(harness: Harness, stream: bool):
+async def test_a_response_that_is_not_read_is_aborted(harness: Harness, stream: bool):
     harness.add_worker(step_s=0.0)
     await harness.start(stall_s=0.2)
     data = body("slow [tokens=4000] [big]", stream=stream)

@@ -33,14 +33,14 @@ async def test_cache_statistics_have_every_field_of_the_reference(harness: Harne
     } <= report.keys()
 
 
-async def test_resetting_the_cache_tells_what_was_freed(harness: Harness):
+async def test_resetting_the_cache_reports_what_was_freed(harness: Harness):
     await harness.start()
     async with harness.session.post("/v1/cache/reset") as reply:
         assert reply.status == 200
         assert await reply.json() == {"cleared": True, "freed_bytes": 100, "freed_entries": 2}
 
 
-async def test_slots_are_followed_by_what_waits_for_one(harness: Harness):
+async def test_slots_are_followed_by_waiting_requests(harness: Harness):
     harness.add_worker(slots=2)
     await harness.start()
     _, idle = await harness.get("/slots")
@@ -62,7 +62,7 @@ async def test_slots_are_followed_by_what_waits_for_one(harness: Harness):
     await harness.idle()
 
 
-async def test_state_of_a_worker_that_is_away_is_a_clear_503(harness: Harness):
+async def test_cache_and_slots_of_a_lost_worker_are_a_503(harness: Harness):
     await harness.start()
     await harness.worker.stop()
     await until(lambda: harness.context.registry.default().state != "ready")

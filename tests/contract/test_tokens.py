@@ -18,7 +18,7 @@ async def test_input_tokens_counts_the_rendered_conversation_and_runs_nothing(
     assert not harness.worker.submitted
 
 
-async def test_apply_template_answers_the_prompt(harness: Harness):
+async def test_apply_template_returns_the_prompt(harness: Harness):
     await harness.start()
     assert await harness.ask("/apply-template", body("hello")) == (200, {"prompt": "hello"})
 

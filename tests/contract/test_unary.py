@@ -71,7 +71,7 @@ def read_error(reply):
     return status, body["error"]["type"], body["error"]["message"]
 
 
-async def test_a_call_is_answered_and_counted(annex):
+async def test_a_call_succeeds_and_is_counted(annex):
     worker = annex.add()
     await annex.start()
     status, body, _ = await annex.post(input=["ab", "abc"], headers={"X-Priority": "high"})
@@ -84,7 +84,7 @@ async def test_a_call_is_answered_and_counted(annex):
     assert (counted.requests, counted.prompt_tokens, counted.completion_tokens) == (1, 7, 0)
 
 
-async def test_one_call_too_many_is_refused_and_the_next_after_the_burst_is_not(annex):
+async def test_calls_over_the_limit_are_refused_until_others_end(annex):
     worker = annex.add(queue_limit=2)
     await annex.start()
     held = [annex.ask("[hold]") for _ in range(2)]
@@ -108,7 +108,7 @@ async def test_one_call_too_many_is_refused_and_the_next_after_the_burst_is_not(
         ("rerank", RERANK, {"query": "[hold]", "documents": ["x"]}, "Rerank"),
     ],
 )
-async def test_a_call_that_takes_too_long_is_told_so(annex, kind, path, body, name):
+async def test_a_call_that_takes_too_long_times_out(annex, kind, path, body, name):
     worker = annex.add(kind, call_timeout_ms=200)
     await annex.start()
     reply = await annex.post(path, **body)
@@ -117,7 +117,7 @@ async def test_a_call_that_takes_too_long_is_told_so(annex, kind, path, body, na
     await until(lambda: worker.cancelled == 1)
 
 
-async def test_a_call_whose_worker_dies_is_made_once_more_on_the_next_process(annex):
+async def test_a_call_is_repeated_on_the_restarted_process(annex):
     worker = annex.add()
     await annex.start()
     call = annex.ask("[die]")
@@ -138,7 +138,7 @@ async def test_a_call_that_loses_two_workers_is_a_503(annex):
     assert len(worker.seen) == 2
 
 
-async def test_a_worker_that_stays_away_is_a_503_and_at_once_for_the_next_call(annex):
+async def test_a_worker_that_does_not_return_is_a_503(annex):
     worker = annex.add()
     await annex.start(resume_timeout_s=1)
     status, kind, message = read_error(await annex.ask("[die]"))
@@ -150,7 +150,7 @@ async def test_a_worker_that_stays_away_is_a_503_and_at_once_for_the_next_call(a
     assert (await annex.post(input="x"))[0] == 200
 
 
-async def test_a_model_that_fails_twice_is_a_500_in_the_words_of_the_reference(annex):
+async def test_a_model_that_fails_twice_is_a_500_of_the_reference(annex):
     worker = annex.add()
     await annex.start()
     reply = await annex.post(input="[fail=engine_failed]")
@@ -162,14 +162,14 @@ async def test_a_model_that_fails_twice_is_a_500_in_the_words_of_the_reference(a
     assert len(worker.seen) == 2
 
 
-async def test_what_a_worker_refuses_is_not_asked_again(annex):
+async def test_a_refused_call_is_not_repeated(annex):
     worker = annex.add()
     await annex.start()
     assert read_error(await annex.post(input="[fail=invalid_request]"))[0] == 400
     assert len(worker.seen) == 1
 
 
-async def test_a_worker_that_loads_is_a_503_but_a_malformed_body_a_400(annex):
+async def test_a_malformed_body_is_reported_before_a_loading_worker(annex):
     worker = annex.add()
     worker.loading = True
     await annex.start(wait=False)
@@ -191,7 +191,7 @@ async def test_calls_go_to_the_replica_with_fewer(annex):
     await asyncio.gather(*held)
 
 
-async def test_a_client_that_leaves_takes_its_call_out_of_the_worker(annex):
+async def test_a_disconnect_cancels_the_call_at_the_worker(annex):
     worker = annex.add()
     await annex.start()
     call = annex.ask("[hold]")
@@ -201,7 +201,7 @@ async def test_a_client_that_leaves_takes_its_call_out_of_the_worker(annex):
     assert not any(replica.calls for replica in annex.worker.replicas)
 
 
-async def test_a_server_that_stops_tells_running_calls_so(annex):
+async def test_running_calls_fail_when_the_server_stops(annex):
     worker = annex.add()
     await annex.start()
     call = annex.ask("[hold]")
@@ -211,7 +211,7 @@ async def test_a_server_that_stops_tells_running_calls_so(annex):
     assert read_error(await call) == (503, "server_error", "The server is shutting down.")
 
 
-async def test_a_reply_of_many_megabytes_passes(annex):
+async def test_a_reply_of_many_megabytes_is_sent(annex):
     annex.add(encoder=worker_pb2.EncoderCard(dimensions=4096))
     await annex.start()
     status, body, _ = await annex.post(input=["x"] * 1000, encoding_format="base64")
@@ -233,7 +233,7 @@ async def test_names_choose_among_workers_and_unknown_ones_are_refused(annex):
     assert "does not generate text" in body["error"]["message"]
 
 
-async def test_properties_tell_of_the_embedding_model(annex):
+async def test_properties_describe_the_embedding_model(annex):
     annex.add(encoder=worker_pb2.EncoderCard(pooling="mean", normalize=2))
     await annex.start()
     _, report = await annex.harness.get("/props")
@@ -246,7 +246,7 @@ async def test_properties_tell_of_the_embedding_model(annex):
     }
 
 
-async def test_a_score_that_is_no_number_is_a_500(annex):
+async def test_an_invalid_score_is_a_500(annex):
     annex.add("rerank")
     await annex.start()
     reply = await annex.post(RERANK, query="[none]", documents=["x"])
@@ -254,7 +254,7 @@ async def test_a_score_that_is_no_number_is_a_500(annex):
     assert read_error(reply) == (500, "server_error", sentence)
 
 
-async def test_a_burst_of_deaths_leaves_no_call_behind(annex):
+async def test_no_call_is_left_after_many_losses(annex):
     worker = annex.add(lives=1, queue_limit=64)
     await annex.start()
     calls = [annex.ask(text) for text in ("[hold]", "[hold]", "[die]")]

@@ -114,14 +114,14 @@ async def test_recordings(harness: Harness):
         ),
     ],
 )
-async def test_a_form_that_is_none_is_refused(harness: Harness, content_type, data):
+async def test_a_malformed_form_is_refused(harness: Harness, content_type, data):
     await harness.start()
     status, error = await post(harness, FORMS[0], data=data, headers={"Content-Type": content_type})
     assert (status, error["type"]) == (400, "invalid_request_error")
 
 
 @pytest.mark.parametrize("declared", [True, False])
-async def test_a_recording_over_the_limit_is_refused_while_it_is_read(harness: Harness, declared):
+async def test_an_upload_over_the_limit_is_refused_while_it_is_read(harness: Harness, declared):
     await harness.start()
     sent = 0
 
@@ -166,7 +166,7 @@ async def test_images(harness: Harness):
             assert (status, error["param"]) == (400, field)
 
 
-async def test_there_is_no_realtime_without_a_voice(harness: Harness):
+async def test_realtime_is_not_served(harness: Harness):
     await harness.start()
     assert (await harness.get("/v1/realtime"))[0] == 404
 

@@ -84,7 +84,7 @@ def test_every_dialect_has_its_cases(name):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_case_says_what_it_pins(case):
+def test_every_case_has_a_description(case):
     assert (FOLDER / case / "quirk.txt").read_text("utf-8").strip()
 
 

@@ -63,12 +63,12 @@ def run(answer, case):
 
 
 @pytest.mark.parametrize("case", read_cases("embeddings/cases.jsonl"))
-def test_an_embeddings_body_is_read_and_answered(case):
+def test_an_embeddings_body_is_parsed_and_rendered(case):
     expected = {key: case[key] for key in ("status", "request", "answer") if key in case}
     assert run(answer_embeddings, case) == expected
 
 
 @pytest.mark.parametrize("case", read_cases("rerank/cases.jsonl"))
-def test_a_rerank_body_is_read_and_answered(case):
+def test_a_rerank_body_is_parsed_and_rendered(case):
     expected = {key: case[key] for key in ("status", "request", "answer") if key in case}
     assert run(answer_rerank, case) == expected

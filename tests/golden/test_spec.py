@@ -91,7 +91,7 @@ CHUNK = {
         ),
     ],
 )
-def test_a_complaint_names_the_key_at_fault(vendor, component, value, complaint):
+def test_a_violation_names_the_invalid_key(vendor, component, value, complaint):
     found = spec.find_errors(vendor, component, value)
     if complaint is None:
         assert found == []

@@ -54,7 +54,7 @@ def refusal(body: dict | bytes) -> ServiceError:
         ),
     ],
 )
-def test_a_bad_message_is_named_by_its_path(fields, param):
+def test_an_invalid_message_is_named_by_its_path(fields, param):
     assert refusal(fields).param == param
 
 
@@ -66,7 +66,7 @@ def test_a_bad_message_is_named_by_its_path(fields, param):
         [{"role": "system", "content": ""}],
     ],
 )
-def test_an_input_of_nothing_is_refused(turns):
+def test_an_empty_input_is_refused(turns):
     failure = refusal({"messages": turns})
     assert failure.message == (
         "Request must include at least one non-empty message content or media input."
@@ -83,7 +83,7 @@ def test_an_input_of_nothing_is_refused(turns):
         {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,"}}]},
     ],
 )
-def test_results_thoughts_calls_and_media_are_input(turn):
+def test_results_reasoning_calls_and_media_count_as_input(turn):
     assert parse({"messages": [turn]})
 
 
@@ -137,7 +137,7 @@ def test_a_value_out_of_range_is_refused(field, value, message):
         ({"messages": [{"role": "user", "content": [PART] * 32_768}]}, "messages"),
     ],
 )
-def test_more_than_any_use_has_is_refused(fields, param):
+def test_excessive_counts_are_refused(fields, param):
     assert refusal({"messages": [USER]} | fields).param == param
 
 
@@ -213,7 +213,7 @@ def schema(**inner) -> dict:
         ),
     ],
 )
-def test_a_response_format_is_bounded(response_format, start):
+def test_a_response_format_has_limits(response_format, start):
     failure = refusal({"messages": [USER], "response_format": response_format})
     assert failure.message.startswith(start)
 
@@ -236,7 +236,7 @@ def test_a_text_format_constrains_nothing(form):
     assert not parse({"messages": [USER], "response_format": form}).request.HasField("grammar")
 
 
-def test_json_object_means_any_object_where_the_server_serves_it():
+def test_json_object_is_any_object_if_enabled():
     stamp = Stamp("chatcmpl-x", 0, 1, Policy(json_object=True))
     body = {"messages": [USER], "response_format": {"type": "json_object"}}
     grammar = chat.parse(json.dumps(body).encode(), stamp).request.grammar
@@ -261,7 +261,7 @@ def test_json_object_means_any_object_where_the_server_serves_it():
         ({"extra_body": {"reasoning_effort": 5, "enable_thinking": "no"}}, None, None),
     ],
 )
-def test_effort_and_the_thinking_switch_stand_at_the_root_or_in_extra_body(fields, effort, enabled):
+def test_effort_and_enable_thinking_are_read_from_root_or_extra_body(fields, effort, enabled):
     reasoning = parse({"messages": [USER]} | fields).request.reasoning
     assert (reasoning.effort if reasoning.HasField("effort") else None) == effort
     assert (reasoning.enabled if reasoning.HasField("enabled") else None) == enabled
@@ -294,11 +294,11 @@ def test_a_forced_choice_and_a_schema_exclude_each_other():
         (b"[]", "Expected `object`, got `array`"),
     ],
 )
-def test_what_is_no_json_is_refused(body, message):
+def test_invalid_json_is_refused(body, message):
     assert refusal(body).message.startswith(message)
 
 
-def test_template_variables_that_are_null_are_none():
+def test_null_template_variables_count_as_absent():
     body = {"messages": [USER], "extra_body": {"chat_template_kwargs": None}}
     assert parse(body).request.chat.template_kwargs_json == ""
 
@@ -314,19 +314,19 @@ def test_template_variables_that_are_null_are_none():
         ({"preserve_thinking": True, "chat_template_kwargs": {"x": 1}}, {"x": 1}),
     ],
 )
-def test_preserve_thinking_may_stand_where_the_sdk_writes_it(fields, variables):
+def test_preserve_thinking_is_read_at_the_top_level(fields, variables):
     request = parse({"messages": [USER], **fields}).request
     assert json.loads(request.chat.template_kwargs_json) == variables
 
 
-def test_template_variables_are_bounded_in_depth():
+def test_template_variables_have_a_depth_limit():
     deep = b'{"messages":[{"role":"user","content":"x"}],"chat_template_kwargs":{"a":' + (
         b"[" * 70 + b"]" * 70 + b"}}"
     )
     assert refusal(deep).message == "chat_template_kwargs.a is nested too deeply"
 
 
-def test_messages_of_errors_are_short_whatever_the_client_sends():
+def test_error_messages_are_short_for_any_input():
     assert len(refusal({"messages": [{"role": "r" * 10_000}]}).message) <= 300
 
 
@@ -336,7 +336,7 @@ def test_a_field_is_in_one_table_only():
     assert fields.issuperset(wire.CHAT_REFUSED)
 
 
-def test_media_is_referred_to_and_not_fetched():
+def test_media_is_referenced_and_not_fetched():
     body = {
         "messages": [
             {
@@ -360,7 +360,7 @@ def test_media_is_referred_to_and_not_fetched():
     assert parsed.request.chat.messages[0].parts[0].media.detail == "low"
 
 
-def test_a_continued_answer_must_be_the_assistants():
+def test_only_an_assistant_message_can_be_continued():
     turn = {"role": "assistant", "content": "The"}
     continued = parse({"messages": [USER, turn], "add_generation_prompt": False})
     assert not continued.request.chat.add_generation_prompt
@@ -380,7 +380,7 @@ def test_a_continued_answer_must_be_the_assistants():
         ({"role": "user", "content": "The"}, {}, False),
     ],
 )
-def test_a_server_may_continue_the_assistants_words_unasked(last, fields, continued):
+def test_a_server_may_continue_assistant_messages_by_default(last, fields, continued):
     stamp = Stamp("chatcmpl-x", 0, 1, Policy(prefill_assistant=True))
     body = {"messages": [USER, {"role": "assistant"} | last], **fields}
     parsed = chat.parse(json.dumps(body).encode(), stamp)
@@ -388,7 +388,7 @@ def test_a_server_may_continue_the_assistants_words_unasked(last, fields, contin
 
 
 @pytest.mark.parametrize(("asked", "seed"), [({}, 9), ({"seed": 3}, 3), ({"seed": -1}, 1)])
-def test_a_server_may_have_a_seed_for_requests_that_name_none(asked, seed):
+def test_a_server_may_have_a_default_seed(asked, seed):
     stamp = Stamp("chatcmpl-x", 0, 1, Policy(seed=9))
     parsed = chat.parse(json.dumps({"messages": [USER]} | asked).encode(), stamp)
     assert parsed.request.sampling.seed == seed

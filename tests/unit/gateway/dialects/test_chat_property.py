@@ -32,7 +32,7 @@ def read_stream(data: bytes) -> list[dict]:
 
 
 @given(answers(), st.booleans())
-def test_stream_keeps_its_grammar(items, include_usage):
+def test_a_stream_is_well_formed(items, include_usage):
     renderer = chat.renderer(
         parse(stream=True, stream_options={"include_usage": include_usage}, logprobs=True), "m"
     )
@@ -70,7 +70,7 @@ def test_streamed_text_equals_the_folded_text(items):
 
 
 @given(answers())
-def test_the_alias_of_thoughts_can_be_turned_off_and_nothing_else_changes(items):
+def test_the_reasoning_alias_can_be_disabled(items):
     def tell(policy):
         parsed = parse(Stamp("chatcmpl-x", 0, 1, policy), stream=True, logprobs=True)
         body = json.loads(chat.body(parsed, "m", whole(items)))
@@ -93,7 +93,7 @@ def test_every_token_has_its_own_position_in_the_stream(items):
 
 
 @given(answers(), st.integers(0, 30))
-def test_failure_at_any_moment_ends_the_stream_properly(items, cut):
+def test_a_failure_at_any_point_ends_the_stream(items, cut):
     renderer = chat.renderer(parse(stream=True), "m")
     chunks = read_stream(b"".join(map(renderer.feed, fail_at(items, cut))))
     assert chunks[-1]["choices"][0]["finish_reason"] == "error"

@@ -60,7 +60,7 @@ LOOP = [USER, call("1"), output("1"), call("2"), call("3"), output("2"), output(
         ([USER, call("1"), USER, output("1"), SAID], [0, 4, 5]),
     ],
 )
-def test_a_history_is_cut_before_users_and_behind_answered_calls(items, cuts):
+def test_a_history_is_cut_before_user_turns_and_after_answered_calls(items, cuts):
     assert compaction.list_cuts(raw(*items)) == cuts
 
 
@@ -87,7 +87,7 @@ turns = st.sampled_from(
 
 
 @given(st.lists(turns, max_size=8), st.booleans())
-def test_no_cut_parts_a_call_from_its_output(parts, waits):
+def test_no_cut_separates_a_call_from_its_output(parts, waits):
     items = [dict(item) for part in parts for item in part]
     # Ids are of one turn each.
     for index, item in enumerate(items):
@@ -108,7 +108,7 @@ def test_no_cut_parts_a_call_from_its_output(parts, waits):
         assert kept[-len(tail) :] == tail or not tail
 
 
-def test_a_compaction_takes_the_place_of_all_but_system_messages():
+def test_a_compaction_replaces_all_but_system_messages():
     sealed = seal("the story", raw(USER, call("1"), output("1")))
     item = {"type": "compaction", "encrypted_content": sealed}
     items = raw(SYSTEM, USER, SAID, {"type": "compaction", "encrypted_content": "x"}, item, SAID)
@@ -128,7 +128,7 @@ def test_a_compaction_takes_the_place_of_all_but_system_messages():
     ("kept", "roles"),
     [([USER, SAID], ["user", "assistant", "user", "assistant"]), ([SAID], ["user", "assistant"])],
 )
-def test_a_replayed_history_lets_user_and_assistant_take_turns(kept, roles):
+def test_user_and_assistant_alternate_in_a_replayed_history(kept, roles):
     item = {"type": "compaction", "encrypted_content": seal("s", raw(*kept))}
     replayed, name = expand(raw(item), name_path)
     assert [turn.role for turn in parse_items(replayed, [], name)] == roles
@@ -155,14 +155,14 @@ CAPSULE = {"version": 1, "summary": "s", "items": []}
         base64.urlsafe_b64encode(b"\xff\xfe").decode(),
     ],
 )
-def test_a_foreign_capsule_is_refused_by_its_place(sealed):
+def test_a_foreign_capsule_is_refused_with_its_path(sealed):
     item = {"type": "compaction", "encrypted_content": sealed}
     with pytest.raises(ServiceError) as caught:
         expand(raw(USER, item), name_path)
     assert caught.value.param == "input[1].encrypted_content"
 
 
-def test_items_inside_a_capsule_are_read_like_any_others():
+def test_items_inside_a_capsule_are_parsed_like_others():
     item = {"type": "compaction", "encrypted_content": seal("s", raw({"type": "x"}))}
     fields = wire.ResponseBody(input=raw(item))
     with pytest.raises(ServiceError) as caught:
@@ -170,7 +170,7 @@ def test_items_inside_a_capsule_are_read_like_any_others():
     assert caught.value.param == "input[0].type"
 
 
-def test_kept_items_are_shown_with_ids_states_and_parts():
+def test_kept_items_have_ids_status_and_parts():
     said = {"role": "assistant", "content": "a", "id": "mine", "type": None, "status": None}
     items = [SYSTEM, said, THOUGHT, call("1"), USER]
     shown = json.loads(orjson.dumps(compaction.show_items(raw(*items), "r")))
@@ -188,7 +188,7 @@ def test_kept_items_are_shown_with_ids_states_and_parts():
     assert len({item["id"] for item in shown}) == len(shown)
 
 
-def test_a_summary_is_greedy_and_does_not_think():
+def test_a_summary_is_greedy_and_without_reasoning():
     body = wire.CompactBody(input="x", thinking_budget_tokens=5, stop=["x"])
     request = compaction.ask_summary(body, raw(USER, SAID), STAMP, 77)
     assert (request.sampling.temperature, request.max_tokens) == (0.0, 77)

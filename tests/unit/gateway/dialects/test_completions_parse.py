@@ -21,7 +21,7 @@ def refusal(**fields) -> ServiceError:
 
 
 @pytest.mark.parametrize("prompt", [None, 1, {}, ["a"], ["a", "b"], [1, 2], " ", "\n\t "])
-def test_a_prompt_is_a_string_that_is_not_white_space_alone(prompt):
+def test_a_prompt_is_a_string_that_is_not_blank(prompt):
     assert refusal(prompt=prompt).param == "prompt"
 
 
@@ -40,7 +40,7 @@ def test_logprobs_is_a_number_up_to_five(value):
     ("name", "value"),
     [("echo", True), ("suffix", "end"), ("best_of", 2), ("n", 2), ("n", True), ("mirostat", 1)],
 )
-def test_what_is_not_served_is_refused_by_name(name, value):
+def test_unsupported_fields_are_refused_by_name(name, value):
     failure = refusal(**{name: value})
     assert (failure.param, failure.message.split()[0]) == (name, name)
 

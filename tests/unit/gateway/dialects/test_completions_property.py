@@ -89,17 +89,17 @@ def test_streamed_text_and_log_probabilities_equal_the_folded_ones(items, includ
 
 
 @given(answers(), st.integers(0, 30))
-def test_failure_at_any_moment_ends_the_stream_properly(items, cut):
+def test_a_failure_at_any_point_ends_the_stream(items, cut):
     assert follow(fail_at(items, cut)).state == "done"
 
 
 @given(answers(), st.integers(0, 30))
-def test_a_stream_that_is_cut_short_has_kept_its_grammar_and_no_end(items, cut):
+def test_a_truncated_stream_is_well_formed_without_an_end(items, cut):
     assert follow(items[:-1][:cut]).state == "text"
 
 
 @given(st.lists(st.binary(max_size=6), max_size=6))
-def test_every_token_has_its_place_whatever_its_bytes(pieces):
+def test_every_token_has_its_offset_whatever_its_bytes(pieces):
     infos = [pb.TokenInfo(text=piece, logprob=-1.0) for piece in pieces]
     table = completions.LogprobTable().take(infos)
     assert {len(column) for column in table.values()} == {len(pieces)}
@@ -131,6 +131,6 @@ def test_any_bytes_are_parsed_or_refused(data):
 
 
 @given(texts)
-def test_white_space_alone_is_no_prompt_but_nothing_at_all_is(prompt):
+def test_a_blank_prompt_is_refused_and_an_empty_one_accepted(prompt):
     failure = refuse_or_parse(json.dumps({"prompt": prompt}).encode())
     assert (failure is not None) == (prompt != "" and not prompt.strip())

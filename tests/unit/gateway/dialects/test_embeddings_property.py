@@ -48,7 +48,7 @@ def check(make, body):
 
 
 @given(st.one_of(TEXTS, st.lists(ITEMS, max_size=4), ANYTHING), st.data())
-def test_any_input_is_taken_or_refused(given_input, data):
+def test_any_input_is_accepted_or_refused(given_input, data):
     fields = data.draw(
         st.dictionaries(
             st.sampled_from(["dimensions", "embd_normalize", "encoding_format", "instruction"]),
@@ -67,7 +67,7 @@ def test_any_input_is_taken_or_refused(given_input, data):
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=("Cs",)), min_size=1), min_size=1))
-def test_every_list_of_texts_is_taken(texts):
+def test_any_list_of_texts_is_accepted(texts):
     def make(body):
         embeddings.build(embeddings.parse(body, is_native=False), CARD)
 
@@ -75,7 +75,7 @@ def test_every_list_of_texts_is_taken(texts):
 
 
 @given(ANYTHING | st.lists(TEXTS, max_size=3), ANYTHING | TEXTS, ANYTHING)
-def test_any_rerank_body_is_taken_or_refused(documents, query, top_n):
+def test_any_rerank_body_is_accepted_or_refused(documents, query, top_n):
     def make(body):
         request = rerank.build(rerank.parse(body), CARD)
         assert request.query.strip()

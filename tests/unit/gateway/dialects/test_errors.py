@@ -45,7 +45,7 @@ def test_every_code_has_a_form(code):
     assert headers["Content-Type"] == "application/json"
 
 
-def test_memory_refusals_carry_both_numbers_and_their_code():
+def test_memory_refusals_have_both_numbers_and_their_code():
     details = {"estimated_bytes": 2048, "budget_bytes": 1024}
     status, body, _ = render("request_memory_budget_exceeded", "m", details=details)
     assert status == 503
@@ -59,12 +59,12 @@ def test_memory_refusals_carry_both_numbers_and_their_code():
     }
 
 
-def test_the_field_at_fault_and_the_time_to_wait_are_told():
+def test_an_error_has_param_and_retry_after():
     assert render("invalid_request", "m", "messages[0]")[1]["param"] == "messages[0]"
     assert render("server_busy", "m", retry_after_s=0.2)[2]["Retry-After"] == "1"
 
 
-def test_clients_are_told_what_it_is_no_use_to_repeat():
+def test_permanent_errors_forbid_a_retry():
     codes = ("not_supported", "not_implemented", "server_busy", "internal", "invalid_request")
     told = [render(code, "m")[2].get("x-should-retry") for code in codes]
     assert told == ["false", "false", None, None, None]

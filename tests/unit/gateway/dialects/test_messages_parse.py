@@ -82,7 +82,7 @@ IMAGE = {"type": "image", "source": {"type": "file", "file_id": "f"}}
         ({"thread": {"type": "create"}}, "thread"),
     ],
 )
-def test_a_bad_field_is_named(fields, param):
+def test_an_invalid_field_is_named(fields, param):
     error = refusal(**fields)
     assert error.param == param
     # This dialect has no place for the name but the message.
@@ -111,11 +111,11 @@ def test_a_forced_choice_and_a_schema_exclude_each_other():
         (7, pb.ToolChoice.MODE_AUTO),
     ],
 )
-def test_a_tool_choice_has_a_type_or_is_one_and_others_are_none(choice, mode):
+def test_tool_choices_and_their_modes(choice, mode):
     assert parse(tools=[TOOL], tool_choice=choice).request.chat.tool_choice.mode == mode
 
 
-def test_servers_tools_do_not_count_and_cant_be_forced():
+def test_server_tools_are_not_counted_and_can_not_be_forced():
     tools = [{"type": "web_search_20250305", "name": "web_search"}] * 200
     assert not parse(tools=tools).request.chat.tools
     assert refusal(tools=tools, tool_choice={"type": "any"}).param == "tool_choice"
@@ -123,7 +123,7 @@ def test_servers_tools_do_not_count_and_cant_be_forced():
     assert refusal(tools=tools, tool_choice=named).param == "tool_choice"
 
 
-def test_many_deferred_tools_are_no_refusal_and_a_forced_one_is_told_of():
+def test_deferred_tools_are_not_counted_and_a_forced_one_is_loaded():
     deferred = [TOOL | {"name": f"mcp{n}", "defer_loading": True} for n in range(300)]
     request = parse(tools=[TOOL, *deferred], tool_choice={"type": "tool", "name": "mcp7"}).request
     assert [tool.name for tool in request.chat.tools] == ["f", "mcp7"]
@@ -143,7 +143,7 @@ def test_many_deferred_tools_are_no_refusal_and_a_forced_one_is_told_of():
         },
     ],
 )
-def test_anything_that_says_something_counts_as_input(field):
+def test_any_content_counts_as_input(field):
     assert parse(**field).request.chat.messages
 
 
@@ -156,7 +156,7 @@ def test_anything_that_says_something_counts_as_input(field):
         ({"role": "user", "content": "x"}, False),
     ],
 )
-def test_text_of_the_assistant_at_the_end_is_gone_on_with(last, continued):
+def test_a_last_assistant_message_is_continued(last, continued):
     chat = parse(messages=[*ASK, last]).request.chat
     assert chat.add_generation_prompt != continued
 
@@ -173,7 +173,7 @@ def test_text_of_the_assistant_at_the_end_is_gone_on_with(last, continued):
         ({"type": "adaptive", "display": "full"}, True, "shown"),
     ],
 )
-def test_thinking_is_said_to_the_template_and_shown_when_asked_for(thinking, enabled, thoughts):
+def test_thinking_is_set_for_the_template_and_shown_on_request(thinking, enabled, thoughts):
     parsed = parse(thinking=thinking)
     reasoning = parsed.request.reasoning
     assert (reasoning.enabled if reasoning.HasField("enabled") else None) == enabled
@@ -181,7 +181,7 @@ def test_thinking_is_said_to_the_template_and_shown_when_asked_for(thinking, ena
     assert parsed.thoughts == thoughts
 
 
-def test_users_are_kept_apart_by_their_id_and_other_metadata_is_nothing():
+def test_user_ids_separate_caches_and_other_metadata_is_ignored():
     def bucket(metadata):
         return parse(metadata=metadata).request.cache.session_key
 
@@ -189,7 +189,7 @@ def test_users_are_kept_apart_by_their_id_and_other_metadata_is_nothing():
     assert [bucket(odd) for odd in (None, "u", {}, {"user_id": 3}, [])] == [""] * 5
 
 
-def test_a_conversation_that_grows_keeps_its_beginning():
+def test_a_growing_conversation_keeps_its_prompt_prefix():
     """What is said for the system stays where it was said first."""
     turns = [
         {"role": "user", "content": "one"},
@@ -233,13 +233,13 @@ def test_status_and_type(code, status, kind):
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_clients_are_told_when_trying_again_is_no_use(code):
+def test_permanent_errors_forbid_a_retry(code):
     reply = errors.error(ServiceError(code, "m"))
     permanent = reply.status == 501 or code == "request_memory_budget_exceeded"
     assert (reply.headers.get("x-should-retry") == "false") == permanent
 
 
-def test_a_prompt_that_is_too_long_is_refused_in_the_words_that_agents_know():
+def test_a_prompt_that_is_too_long_has_the_message_agents_expect():
     details = {"n_prompt_tokens": 5000, "n_ctx": 4096}
     failure = ServiceError("context_length_exceeded", "m", details=details)
     error = json.loads(errors.error(failure).body)["error"]

@@ -70,7 +70,7 @@ def as_object(text: str) -> dict:
 
 
 @given(counted, asked)
-def test_a_stream_keeps_its_grammar_and_says_what_the_whole_message_says(items, fields):
+def test_a_stream_is_well_formed_and_equals_the_whole_message(items, fields):
     parsed = parse(**fields)
     streamed = read_message(stream(parsed, items))
     body = json.loads(messages.body(parsed, "m", whole(items)))
@@ -85,7 +85,7 @@ def test_a_stream_keeps_its_grammar_and_says_what_the_whole_message_says(items, 
 
 
 @given(counted, asked, st.data())
-def test_signs_of_life_fit_in_anywhere_but_before_the_start_and_after_the_end(items, fields, data):
+def test_pings_are_valid_between_start_and_end(items, fields, data):
     renderer = messages.renderer(parse(**fields), "m")
     reader = MessageReader()
     for item in items:
@@ -97,7 +97,7 @@ def test_signs_of_life_fit_in_anywhere_but_before_the_start_and_after_the_end(it
 
 
 @given(answers(), asked, st.integers(0, 30))
-def test_a_failure_at_any_moment_closes_the_block_and_is_the_last_event(items, cut_at, cut):
+def test_a_failure_at_any_point_closes_the_block_and_is_the_last_event(items, cut_at, cut):
     renderer = messages.renderer(parse(**cut_at), "m")
     reader = MessageReader()
     reader.feed(b"".join(map(renderer.feed, fail_at(items, cut))))
@@ -107,7 +107,7 @@ def test_a_failure_at_any_moment_closes_the_block_and_is_the_last_event(items, c
 
 
 @given(arguments)
-def test_arguments_of_a_call_are_an_object_or_an_empty_one(pieces):
+def test_arguments_that_are_not_an_object_become_an_empty_one(pieces):
     items = [pb.Accepted(), *call(pieces)]
     parsed = parse()
     (streamed,) = read_message(stream(parsed, items))["content"]
@@ -121,7 +121,7 @@ def test_arguments_of_a_call_are_an_object_or_an_empty_one(pieces):
 
 
 @given(texts, st.booleans())
-def test_thoughts_come_back_as_they_were_shown_or_carried(thought, omitted):
+def test_reasoning_is_restored_from_text_or_signature(thought, omitted):
     display = "omitted" if omitted else "summarized"
     start = pb.BlockStart(kind=pb.BlockStart.KIND_REASONING)
     items = [
@@ -196,7 +196,7 @@ def test_one_odd_field_in_a_good_body_is_parsed_or_refused_by_name(name, value):
     st.sampled_from(sorted(wire.MESSAGES_IGNORED)) | texts.map(lambda text: f"x_{text}"),
     values.filter(lambda value: "Infinity" not in json.dumps(value)),
 )
-def test_fields_that_are_not_known_or_have_no_effect_are_passed_over(name, value):
+def test_unknown_and_ignored_fields_have_no_effect(name, value):
     assert parse(**{name: value}).request == parse().request
 
 
@@ -212,7 +212,7 @@ def test_any_bytes_inside_a_string_are_parsed_or_refused(data):
 
 
 @pytest.mark.parametrize("depth", [40, 200, 400, 2000])
-def test_nesting_is_bounded_wherever_it_is(depth):
+def test_nesting_is_limited_everywhere(depth):
     inner: object = "x"
     for _ in range(depth):
         inner = [{"type": "document", "source": {"type": "content", "content": inner}}]

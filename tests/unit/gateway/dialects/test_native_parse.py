@@ -42,12 +42,12 @@ def refusal(work) -> ServiceError:
         ({"prompt_string": "x"}, "prompt"),
     ],
 )
-def test_what_is_no_prompt_is_refused_by_name(prompt, path):
+def test_an_invalid_prompt_is_refused_by_name(prompt, path):
     assert refusal(lambda: parse(prompt=prompt)).param.startswith(path)
 
 
 @pytest.mark.parametrize("prompt", ["", " ", "\n"])
-def test_white_space_and_nothing_are_prompts(prompt):
+def test_blank_and_empty_prompts_are_accepted(prompt):
     assert parse(prompt=prompt).request.text == prompt
 
 
@@ -56,7 +56,7 @@ def test_white_space_and_nothing_are_prompts(prompt):
 
 @pytest.mark.parametrize("name", ["n_predict", "max_tokens", "max_completion_tokens"])
 @pytest.mark.parametrize("value", [-2, 2**31])
-def test_a_limit_out_of_range_is_refused_in_llama_servers_words(name, value):
+def test_a_limit_out_of_range_has_the_message_of_llama_server(name, value):
     failure = refusal(lambda: parse(**{name: value}))
     assert failure.param == name
     assert failure.message == (
@@ -67,7 +67,7 @@ def test_a_limit_out_of_range_is_refused_in_llama_servers_words(name, value):
 @pytest.mark.parametrize(
     ("value", "limit"), [(-1, 2**32 - 1), (0, 1), (7, 7), (2**31 - 1, 2**31 - 1)]
 )
-def test_a_limit_of_nothing_is_one_token_and_minus_one_is_none(value, limit):
+def test_limit_zero_is_one_token_and_minus_one_is_unlimited(value, limit):
     assert parse(n_predict=value).request.max_tokens == limit
 
 
@@ -107,7 +107,7 @@ def test_a_thinking_budget_above_the_limit_is_refused():
         ("response_fields", ["x"] * 257),
     ],
 )
-def test_what_is_not_served_is_refused_by_name(name, value):
+def test_unsupported_fields_are_refused_by_name(name, value):
     failure = refusal(lambda: parse(**{name: value}))
     assert (failure.param, failure.message.split()[0]) == (name, name)
 
@@ -118,7 +118,7 @@ def test_the_largest_seed_and_minus_one_are_random(seed):
     assert parse(seed=2**64 - 2).request.sampling.seed == 2**64 - 2
 
 
-def test_a_prompt_may_mix_texts_and_ids_only_so_often():
+def test_a_prompt_has_a_limited_number_of_pieces():
     assert refusal(lambda: parse(prompt=["a", *[1] * 2**18])).param == "prompt"
     assert len(parse(prompt=[1] * 2**18).request.tokens.ids) == 2**18
 
@@ -128,7 +128,7 @@ def test_a_grammar_and_a_schema_at_once_are_refused():
     assert failure.param == "grammar"
 
 
-def test_a_schema_at_fault_is_named_as_this_route_calls_it():
+def test_an_invalid_schema_is_named_by_the_field_of_the_route():
     failure = refusal(lambda: parse(json_schema=[1]))
     assert failure.message == "invalid JSON schema for json_schema: not an object"
 
@@ -136,17 +136,17 @@ def test_a_schema_at_fault_is_named_as_this_route_calls_it():
 @pytest.mark.parametrize(
     ("value", "kind"), [(1, "number"), ("x", "string"), ([], "array"), ({}, "object")]
 )
-def test_stream_options_of_the_wrong_type_are_refused_in_llama_servers_words(value, kind):
+def test_invalid_stream_options_have_the_message_of_llama_server(value, kind):
     failure = refusal(lambda: parse(stream_options={"include_usage": value}))
     assert failure.message == f"Field 'include_usage': type must be boolean, but is {kind}"
 
 
-def test_stream_options_are_of_no_effect_otherwise():
+def test_valid_stream_options_have_no_effect():
     for options in ([], "x", None, {}, {"include_usage": None}, {"include_usage": True}):
         assert not parse(stream_options=options).include_usage
 
 
-def test_ids_are_asked_for_only_where_they_are_told():
+def test_ids_are_requested_only_if_returned():
     assert not parse().request.with_ids
     assert parse(stream=True).request.with_ids
     assert parse(return_tokens=True).request.with_ids
@@ -154,12 +154,12 @@ def test_ids_are_asked_for_only_where_they_are_told():
     assert parse(timings_per_token=True, stream=True).request.with_timings
 
 
-def test_a_client_says_how_long_its_stream_may_be_silent():
+def test_a_client_sets_the_ping_interval():
     assert parse().ping_interval_s is None
     assert parse(sse_ping_interval=5).ping_interval_s == 5
 
 
-def test_streams_are_not_counted_in_the_totals_of_the_reference():
+def test_streams_are_not_counted_by_the_reference():
     assert (parse().counted, parse(stream=True).counted) == (True, False)
 
 
@@ -174,14 +174,14 @@ def test_fields_are_read_ignored_or_refused_but_never_two_of_these(body):
 
 
 @pytest.mark.parametrize("missing", ["input_prefix", "input_suffix"])
-def test_both_texts_around_a_gap_are_required(missing):
+def test_prefix_and_suffix_are_required(missing):
     fields = {"input_prefix": "a", "input_suffix": "b"}
     del fields[missing]
     failure = refusal(lambda: infill.parse(json.dumps(fields).encode(), STAMP))
     assert failure.param == missing
 
 
-def test_a_model_lacks_the_tokens_it_has_no_names_for():
+def test_missing_infill_tokens_are_named():
     card = worker_pb2.ModelCard(infill=worker_pb2.InfillMarkers(suffix="<SUF>"))
     with pytest.raises(ServiceError) as caught:
         infill.require_markers(card)
@@ -197,7 +197,7 @@ def test_a_model_lacks_the_tokens_it_has_no_names_for():
     ("body", "model"),
     [(b'{"model":"m","n":"x"}', "m"), (b'{"model":1}', None), (b"{", None), (b"[]", None)],
 )
-def test_a_body_names_its_model_whatever_else_is_wrong_with_it(body, model):
+def test_the_model_is_read_from_an_invalid_body(body, model):
     assert infill.model_of(body) == model
 
 
@@ -208,7 +208,7 @@ def tokenize(**fields):
     return tokenization.parse_tokenize(json.dumps(fields).encode())[0]
 
 
-def test_text_is_read_as_clients_of_llama_server_expect():
+def test_text_defaults_are_those_of_llama_server():
     request = tokenize(content="x")
     assert [piece.text for piece in request.pieces] == ["x"]
     assert (request.add_special, request.parse_special, request.with_pieces) == (False, True, False)
@@ -235,13 +235,13 @@ def test_no_content_has_no_tokens(fields):
         ([True], "content[0]"),
     ],
 )
-def test_what_can_t_be_tokenised_is_a_tokenization_error(content, path):
+def test_invalid_content_is_a_tokenization_error(content, path):
     failure = refusal(lambda: tokenize(content=content))
     assert failure.param == path
     assert failure.message.startswith(f"Tokenization error: {path} must be")
 
 
-def test_a_piece_that_is_no_text_is_told_as_bytes():
+def test_a_piece_that_is_not_utf8_is_returned_as_bytes():
     reply = _reply([19556, 233], [b"Hello", b"\x8f"])
     assert tokenization.describe_tokens(reply, with_pieces=False) == {"tokens": [19556, 233]}
     assert tokenization.describe_tokens(reply, with_pieces=True) == {
@@ -253,7 +253,7 @@ def _reply(ids, pieces):
     return tokenization.pb.TokenizeReply(ids=ids, pieces=pieces)
 
 
-def test_ids_to_detokenise_are_read_with_64_bits():
+def test_ids_to_detokenize_have_64_bits():
     def detokenize(tokens):
         return tokenization.parse_detokenize(json.dumps({"tokens": tokens}).encode())[0]
 

@@ -95,17 +95,17 @@ def test_streamed_text_and_tokens_equal_the_folded_ones(items, return_progress):
 
 
 @given(answers(), st.integers(0, 30))
-def test_failure_at_any_moment_is_the_last_event(items, cut):
+def test_a_failure_at_any_point_is_the_last_event(items, cut):
     assert follow(fail_at(items, cut)).state == "failed"
 
 
 @given(answers(), st.integers(0, 30))
-def test_a_stream_that_is_cut_short_has_kept_its_grammar_and_no_end(items, cut):
+def test_a_truncated_stream_is_well_formed_without_an_end(items, cut):
     assert follow(items[:-1][:cut], return_progress=True).state in ("progress", "text")
 
 
 @given(answers(), st.lists(st.sampled_from(["content", "timings/cache_n", "x", "stop/x"])))
-def test_only_the_fields_asked_for_are_told(items, paths):
+def test_only_requested_fields_are_returned(items, paths):
     body = json.loads(native.body(parse(response_fields=paths), "m", whole(items)))
     assert body.keys() == {p for p in paths if p in ("content", "timings/cache_n")} or not paths
 
@@ -133,7 +133,7 @@ def test_any_json_is_parsed_or_refused(parse_body, value):
 
 
 @given(st.dictionaries(NAMES, values, max_size=4))
-def test_what_is_parsed_can_be_answered(fields):
+def test_every_parsed_body_can_be_rendered(fields):
     body = {"input_prefix": "", "input_suffix": ""} | fields
     try:
         parsed = infill.parse(json.dumps(body).encode(), STAMP)
@@ -147,7 +147,7 @@ def test_what_is_parsed_can_be_answered(fields):
 
 @pytest.mark.parametrize("name", ["n_keep", "n_discard", "seed", "sse_ping_interval"])
 @pytest.mark.parametrize("value", [2**31, -(2**31) - 1, 2**64, 10**400])
-def test_numbers_too_large_to_tell_are_refused(name, value):
+def test_numbers_too_large_to_render_are_refused(name, value):
     try:
         parsed = parse(**{name: value})
     except ServiceError as failure:

@@ -54,13 +54,13 @@ def test_the_events_of_a_stream_have_the_same_keys():
 
 
 @pytest.mark.parametrize("timed", RECORDED["timed"])
-def test_rates_are_worked_out_in_the_same_way(timed):
+def test_rates_are_computed_in_the_same_way(timed):
     recorded = timed["timings"]
     timings = pb.Timings(prompt_ms=recorded["prompt_ms"], predicted_ms=recorded["predicted_ms"])
     assert timing.describe(common.Usage(**timed["usage"]), timings) == pytest.approx(recorded)
 
 
-def test_rates_of_nothing_are_zero():
+def test_rates_without_tokens_are_zero():
     timings = timing.describe(common.Usage(), pb.Timings(predicted_ms=1.0))
     assert {timings[name] for name in timings if name != "predicted_ms"} == {0}
 

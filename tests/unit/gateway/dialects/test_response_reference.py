@@ -22,7 +22,7 @@ def refer(name="msg_1"):
 USER = {"role": "user", "content": "x"}
 
 
-def test_references_are_found_by_their_places_and_followed():
+def test_references_are_found_and_replaced():
     items = raw(USER, refer("a"), USER, refer("b"))
     found = reference.list_references(items)
     assert found == {1: "a", 3: "b"}
@@ -41,14 +41,14 @@ def test_references_are_found_by_their_places_and_followed():
         ([refer()] * 1025, "input"),
     ],
 )
-def test_what_can_t_be_followed_is_named(items, param):
+def test_an_unknown_reference_is_named(items, param):
     given = raw(*items)
     with pytest.raises(ServiceError) as caught:
         reference.follow(given, reference.list_references(given), {})
     assert (caught.value.code, caught.value.param) == ("invalid_request", param)
 
 
-def test_an_item_s_id_tells_its_family_wherever_it_stands():
+def test_an_item_id_contains_its_family():
     names = [answer.item_id("rs", "resp_1", index) for index in (0, 1, 5000)]
     assert len(set(names)) == 3
     assert {answer.read_family(name) for name in names} == {answer.item_family("resp_1")}

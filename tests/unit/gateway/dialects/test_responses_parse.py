@@ -44,7 +44,7 @@ def refusal(given="hi", **fields):
 # ------------------------------------------------------------------------------ items
 
 
-def test_a_string_is_what_the_user_says():
+def test_a_string_is_a_user_message():
     assert turns("hello") == [("user", "hello", "", [])]
 
 
@@ -52,7 +52,7 @@ def test_an_item_with_a_role_and_no_type_is_a_message():
     assert turns([USER]) == turns([{"type": "message", **USER}]) == [("user", "hi", "", [])]
 
 
-def test_developer_is_system_and_instructions_come_first_in_one_system_turn():
+def test_instructions_and_developer_messages_join_one_system_turn():
     items = [{"role": "developer", "content": "b"}, {"role": "system", "content": "c"}, USER]
     chat = parse(items, instructions="a").request.chat
     assert [(m.role, m.parts[0].text) for m in chat.messages] == [
@@ -67,7 +67,7 @@ def test_a_system_turn_in_the_middle_stays_there():
 
 
 @pytest.mark.parametrize("kind", ["input_text", "output_text", "text"])
-def test_texts_of_every_name_are_joined(kind):
+def test_all_text_parts_are_joined(kind):
     content = [{"type": kind, "text": "a"}, {"type": "refusal", "refusal": "b"}]
     assert turns([{"role": "assistant", "content": content}, USER])[0] == (
         "assistant",
@@ -77,7 +77,7 @@ def test_texts_of_every_name_are_joined(kind):
     )
 
 
-def test_calls_join_the_turn_they_were_made_in():
+def test_calls_are_added_to_the_assistant_turn():
     second = CALL | {"call_id": "c2", "name": "g"}
     items = [USER, SAID, CALL, second, OUTPUT, OUTPUT | {"call_id": "c2"}, CALL]
     assert turns(items) == [
@@ -93,27 +93,27 @@ def test_calls_join_the_turn_they_were_made_in():
 
 
 @pytest.mark.parametrize("arguments", ['{"a":1}', {"a": 1}])
-def test_arguments_are_json_in_a_string_or_as_they_are(arguments):
+def test_arguments_are_a_json_string_or_an_object(arguments):
     (_, turn) = parse([USER, CALL | {"arguments": arguments}]).request.chat.messages
     assert json.loads(turn.tool_calls[0].arguments) == {"a": 1}
 
 
 @pytest.mark.parametrize("follower", [SAID, CALL])
-def test_thoughts_belong_to_the_turn_behind_them(follower):
+def test_reasoning_belongs_to_the_following_turn(follower):
     assert turns([USER, THOUGHT, THOUGHT, follower])[1][2] == "hm\nhm"
 
 
-def test_thoughts_that_led_to_nothing_are_a_turn_of_their_own():
+def test_reasoning_without_a_following_turn_has_its_own():
     assert turns([USER, THOUGHT, USER])[1] == ("assistant", "", "hm", [])
     assert turns([USER, THOUGHT])[1] == ("assistant", "", "hm", [])
 
 
-def test_thoughts_between_calls_part_their_turns():
+def test_reasoning_between_calls_separates_their_turns():
     items = [USER, THOUGHT, CALL, THOUGHT, CALL]
     assert [calls for *_, calls in turns(items)] == [[], ["f"], ["f"]]
 
 
-def test_a_tool_may_answer_in_parts():
+def test_a_tool_output_may_have_parts():
     parts = [
         {"type": "input_text", "text": "a"},
         PICTURE,
@@ -138,7 +138,7 @@ def test_images_of_several_tools_follow_all_of_their_outputs():
 
 
 @pytest.mark.parametrize("role", ["assistant", "system", "developer"])
-def test_images_of_others_than_the_user_follow_in_a_turn_of_the_user_s(role):
+def test_images_outside_of_user_turns_move_to_a_user_turn(role):
     item = {"role": role, "content": [{"type": "text", "text": "see"}, PICTURE]}
     first, second, _ = parse([item, USER]).request.chat.messages
     assert [part.text for part in first.parts] == ["see"]
@@ -188,12 +188,12 @@ def test_media_parts_are_those_of_chat_and_input_image(part, kind, url):
         (None, "input[0]"),
     ],
 )
-def test_an_item_that_can_t_be_read_is_named(item, param):
+def test_an_invalid_item_is_named(item, param):
     assert refusal([item, USER]).param == param
 
 
 @pytest.mark.parametrize("given", ["", "  \n", [], [{"role": "user", "content": " "}]])
-def test_nothing_said_is_refused_and_instructions_count_as_said(given):
+def test_empty_input_is_refused_unless_there_are_instructions(given):
     failure = refusal(given)
     assert failure.param == "input"
     assert failure.message.startswith("Request must include at least one non-empty message")
@@ -252,11 +252,11 @@ def test_nothing_said_is_refused_and_instructions_count_as_said(given):
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
-def test_what_is_not_served_or_out_of_range_is_refused_by_name(fields, param):
+def test_unsupported_and_out_of_range_fields_are_refused_by_name(fields, param):
     assert refusal(**fields).param == param
 
 
-def test_input_is_required_unless_something_goes_on():
+def test_input_is_required_without_a_history():
     with pytest.raises(ServiceError) as caught:
         dialect.parse(b"{}", STAMP)
     assert caught.value.param == "input"
@@ -272,18 +272,18 @@ def test_input_is_required_unless_something_goes_on():
         {"metadata": {str(n): "" for n in range(16)}},
     ],
 )
-def test_what_asks_for_nothing_is_accepted(fields):
+def test_refused_fields_with_neutral_values_are_accepted(fields):
     assert parse(**fields).request == parse().request
 
 
-def test_a_built_in_tool_is_refused_by_the_names_of_all_of_them():
+def test_all_built_in_tools_are_named_in_the_refusal():
     tools = [TOOL, {"type": "web_search"}, {"type": "mcp"}, {"type": "web_search"}]
     failure = refusal(tools=tools)
     assert failure.param == "tools"
     assert "mcp, web_search" in failure.message
 
 
-def test_tools_are_nested_for_templates_and_keep_the_order_of_their_keys():
+def test_tools_are_nested_for_templates_with_keys_in_order():
     (tool,) = parse(tools=[TOOL]).request.chat.tools
     assert tool.name == "f"
     assert tool.json == (
@@ -292,7 +292,7 @@ def test_tools_are_nested_for_templates_and_keep_the_order_of_their_keys():
 
 
 @pytest.mark.parametrize("tool", [{"parameters": None}, {}])
-def test_a_tool_without_parameters_has_none_in_the_template_either(tool):
+def test_a_tool_without_parameters_has_none_in_the_template(tool):
     (made,) = parse(tools=[{"type": "function", "name": "f", **tool}]).request.chat.tools
     assert made.json == '{"type":"function","function":{"name":"f"}}'
 
@@ -301,7 +301,7 @@ def space(*tools, name="s"):
     return {"type": "namespace", "name": name, "description": "d", "tools": list(tools)}
 
 
-def test_a_function_of_a_namespace_can_be_chosen_by_the_name_the_model_knows():
+def test_a_function_of_a_namespace_can_be_forced_by_its_full_name():
     choice = {"type": "function", "name": "s__f"}
     chat = parse(tools=[TOOL, space(TOOL)], tool_choice=choice).request.chat
     assert [tool.name for tool in chat.tools] == ["f", "s__f"]
@@ -319,7 +319,7 @@ def test_a_function_of_a_namespace_can_be_chosen_by_the_name_the_model_knows():
         ([{"type": "namespace", "name": "s"}], "tools[0].tools"),
     ],
 )
-def test_a_namespace_holds_functions_alone(tools, param):
+def test_a_namespace_contains_functions_only(tools, param):
     assert refusal(tools=tools).param == param
 
 
@@ -333,7 +333,7 @@ def test_a_namespace_holds_functions_alone(tools, param):
         ({"type": "function", "function": {"name": "f"}}, pb.ToolChoice.MODE_NAMED),
     ],
 )
-def test_both_forms_of_a_choice_are_read(choice, mode):
+def test_both_forms_of_a_tool_choice_are_accepted(choice, mode):
     assert parse(tools=[TOOL], tool_choice=choice).request.chat.tool_choice.mode == mode
 
 
@@ -355,7 +355,7 @@ def test_a_forced_choice_and_a_schema_exclude_each_other():
     assert failure.param == "tool_choice"
 
 
-def test_json_object_means_any_object_where_the_server_serves_it():
+def test_json_object_is_any_object_if_enabled():
     body = {"input": "x", "text": {"format": {"type": "json_object"}}}
     stamp = Stamp("resp_x", 0, 1, Policy(json_object=True))
     request = dialect.parse(json.dumps(body).encode(), stamp).request
@@ -366,19 +366,19 @@ def test_json_object_means_any_object_where_the_server_serves_it():
     ("fields", "limit"),
     [({}, None), ({"max_output_tokens": 7}, 7), ({"max_output_tokens": 7, "max_tokens": 5}, 5)],
 )
-def test_max_tokens_wins_over_max_output_tokens(fields, limit):
+def test_max_tokens_takes_precedence_over_max_output_tokens(fields, limit):
     request = parse(**fields).request
     assert (request.max_tokens if request.HasField("max_tokens") else None) == limit
 
 
 @pytest.mark.parametrize("effort", ["none", "OFF", "disabled", "false", "0", False, 0])
-def test_an_effort_that_is_none_turns_thinking_off(effort):
+def test_effort_none_disables_reasoning(effort):
     reasoning = parse(reasoning={"effort": effort}).request.reasoning
     assert reasoning.HasField("enabled") and not reasoning.enabled
     assert not reasoning.HasField("effort")
 
 
-def test_any_other_effort_is_passed_on_as_it_is():
+def test_other_efforts_are_forwarded_unchanged():
     reasoning = parse(reasoning={"effort": "xHigh"}).request.reasoning
     assert (reasoning.enabled, reasoning.effort) == (True, "xHigh")
     assert not parse(reasoning={"summary": "auto"}).request.reasoning.HasField("enabled")
@@ -393,7 +393,7 @@ def test_any_other_effort_is_passed_on_as_it_is():
         ({"include": ["message.output_text.logprobs"]}, 0),
     ],
 )
-def test_logprobs_come_by_number_or_by_include(fields, top):
+def test_logprobs_are_requested_by_number_or_include(fields, top):
     request = parse(**fields).request
     assert (request.logprobs.top if request.HasField("logprobs") else None) == top
 
@@ -412,7 +412,7 @@ def test_every_field_is_read_ignored_or_refused_and_none_twice():
     assert wire.COMPACT_REFUSED.keys() <= set(wire.CompactBody.__struct_fields__)
 
 
-def test_an_answer_repeats_what_was_asked_for():
+def test_a_response_repeats_request_fields():
     asked = {
         "instructions": "be brief",
         "tools": [TOOL],

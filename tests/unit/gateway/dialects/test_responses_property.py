@@ -44,7 +44,7 @@ def stream(parsed, items) -> bytes:
 
 
 @given(answers(), asked)
-def test_a_stream_keeps_its_grammar_and_ends_with_what_the_whole_answer_says(items, fields):
+def test_a_stream_is_well_formed_and_ends_with_the_whole_response(items, fields):
     parsed = parse(**fields)
     streamed = read_response(stream(parsed, items))
     assert streamed == json.loads(dialect.body(parsed, "m", whole(items)))
@@ -53,7 +53,7 @@ def test_a_stream_keeps_its_grammar_and_ends_with_what_the_whole_answer_says(ite
 
 
 @given(answers(), asked)
-def test_output_sent_back_is_read_as_the_same_words(items, fields):
+def test_output_sent_back_as_input_has_the_same_text(items, fields):
     output = json.loads(dialect.body(parse(**fields), "m", whole(items)))["output"]
     back = parse(
         input=[{"role": "user", "content": "x"}, *output, {"role": "user", "content": "y"}]
@@ -69,7 +69,7 @@ def test_output_sent_back_is_read_as_the_same_words(items, fields):
 
 
 @given(answers(), asked, st.integers(0, 30), st.booleans())
-def test_a_failure_at_any_moment_is_an_error_and_then_a_failed_response(items, fields, cut, early):
+def test_a_failure_at_any_point_sends_an_error_and_a_failed_response(items, fields, cut, early):
     reader = ResponseReader()
     events = fail_at(items, cut)
     # A stream may be opened by a comment before anything was accepted.
@@ -81,7 +81,7 @@ def test_a_failure_at_any_moment_is_an_error_and_then_a_failed_response(items, f
 
 
 @given(answers(), asked, st.integers(0, 30))
-def test_a_cancel_at_any_moment_leaves_what_there_is(items, fields, cut):
+def test_a_cancel_at_any_point_keeps_the_output_so_far(items, fields, cut):
     made = ResponseStream(parse(**fields), "m")
     reader = ResponseReader()
     reader.feed(b"".join(map(made.feed, items[:-1][: cut + 1])))
@@ -94,7 +94,7 @@ def test_a_cancel_at_any_moment_leaves_what_there_is(items, fields, cut):
 
 
 @given(answers(), asked, st.data())
-def test_signs_of_life_fit_in_anywhere_but_after_the_end(items, fields, data):
+def test_pings_are_valid_anywhere_but_after_the_end(items, fields, data):
     renderer = dialect.renderer(parse(**fields), "m")
     reader = ResponseReader()
     given = 0
@@ -110,7 +110,7 @@ def test_signs_of_life_fit_in_anywhere_but_after_the_end(items, fields, data):
 
 
 @given(answers())
-def test_ids_follow_from_the_request_and_the_place(items):
+def test_item_ids_depend_on_request_and_index(items):
     once, again = (read_response(stream(parse(), items)) for _ in range(2))
     assert once == again
     ids = [item["id"] for item in once["output"]]
@@ -196,7 +196,7 @@ def test_one_odd_field_in_a_good_body_is_parsed_or_refused_by_name(name, value):
     st.sampled_from(sorted(wire.RESPONSE_IGNORED)) | texts.map(lambda text: f"x_{text}"),
     values.filter(lambda value: "Infinity" not in json.dumps(value)),
 )
-def test_fields_that_are_not_known_or_have_no_effect_are_passed_over(name, value):
+def test_unknown_and_ignored_fields_have_no_effect(name, value):
     assert parse(**{name: value}).request == parse().request
 
 
@@ -212,7 +212,7 @@ def test_any_bytes_inside_a_string_are_parsed_or_refused(data):
 
 
 @pytest.mark.parametrize("depth", [40, 200, 400, 2000])
-def test_nesting_is_bounded_wherever_it_is(depth):
+def test_nesting_is_limited_everywhere(depth):
     text = "[" * depth + "]" * depth
     places = (
         '{"input":[{"role":"user","content":HERE}]}',

@@ -77,14 +77,14 @@ def test_every_field_reaches_the_worker():
     assert asked.granularities == {"word", "segment"}
 
 
-def test_of_several_files_the_last_counts_and_of_several_values_none():
+def test_the_last_of_several_files_counts_and_repeated_fields_do_not():
     assert parse(file=[b"one", b"two"]).request.recording == b"two"
     assert parse(language=["de", "en"]).request.language == ""
     assert parse(response_format=["text", "srt"]).style == "json"
 
 
 @pytest.mark.parametrize(("value", "streams"), [("true", True), ("True", False), ("1", False)])
-def test_only_the_word_true_asks_for_a_stream(value, streams):
+def test_only_true_requests_a_stream(value, streams):
     assert parse(stream=value).stream == streams
     assert not parse(stream=value, translate=True).stream
 
@@ -112,11 +112,11 @@ def test_only_the_word_true_asks_for_a_stream(value, streams):
         ({"file": []}, "file"),
     ],
 )
-def test_what_is_not_served_is_refused_by_name(fields, field):
+def test_unsupported_fields_are_refused_by_name(fields, field):
     assert refuse(**fields).param == field
 
 
-def test_a_missing_file_is_told_in_the_words_of_the_reference():
+def test_a_missing_file_has_the_message_of_the_reference():
     assert refuse(file=[]).message == "No input file found for transcription"
 
 

@@ -60,7 +60,7 @@ class Harness:
         return ticket.box
 
 
-async def test_worker_holds_its_slots_and_two_more():
+async def test_a_worker_gets_its_slots_and_two_more_requests():
     harness = Harness(4)
     tickets = harness.fill(10)
     assert [ticket.placed.done() for ticket in tickets] == [True] * 6 + [False] * 4
@@ -68,7 +68,7 @@ async def test_worker_holds_its_slots_and_two_more():
     assert harness.admission.depth == 6
 
 
-async def test_a_freed_place_goes_to_the_oldest_of_the_highest_class():
+async def test_a_freed_slot_goes_to_the_oldest_of_the_highest_class():
     harness = Harness(1)
     first, *_ = harness.fill(3)
     low, normal, late, high = (harness.enqueue(p) for p in (LOW, NORMAL, NORMAL, HIGH))
@@ -81,7 +81,7 @@ async def test_a_freed_place_goes_to_the_oldest_of_the_highest_class():
     assert order == [high, normal, late, low]
 
 
-async def test_a_higher_class_than_some_running_one_is_always_sent():
+async def test_a_request_above_a_running_class_is_forwarded():
     harness = Harness(2)
     harness.fill(4, LOW)
     assert not harness.enqueue(LOW).placed.done()
@@ -89,14 +89,14 @@ async def test_a_higher_class_than_some_running_one_is_always_sent():
     assert harness.enqueue(HIGH).placed.done()
 
 
-async def test_a_higher_class_than_only_waiting_ones_waits_its_turn():
+async def test_a_request_above_only_waiting_classes_waits():
     harness = Harness(1)
     harness.fill(3, HIGH)
     harness.enqueue(LOW)
     assert not harness.enqueue(HIGH).placed.done()
 
 
-async def test_low_is_promoted_by_waiting_and_never_starves():
+async def test_waiting_promotes_low_priority():
     harness = Harness(1)
     running, *_ = harness.fill(3, HIGH)
     low = harness.enqueue(LOW)
@@ -107,7 +107,7 @@ async def test_low_is_promoted_by_waiting_and_never_starves():
     assert low.placed.done()
 
 
-async def test_a_stream_of_high_requests_does_not_shut_low_out():
+async def test_steady_high_priority_does_not_starve_low():
     harness = Harness(1)
     harness.fill(3)
     low = harness.enqueue(LOW)
@@ -128,20 +128,20 @@ async def test_a_full_queue_refuses_without_waiting():
     assert harness.admission.depth == 3
 
 
-async def test_without_a_queue_only_free_slots_are_given():
+async def test_without_a_queue_only_free_slots_are_used():
     harness = Harness(2, limit=0)
     harness.fill(2)
     with pytest.raises(ServiceError):
         harness.enqueue()
 
 
-async def test_a_resumed_request_passes_the_limit_and_what_waits():
+async def test_a_resumed_request_ignores_the_limit_and_the_queue():
     harness = Harness(1, limit=3)
     harness.fill(4)
     assert harness.enqueue(LOW, resumed=True).placed.done()
 
 
-async def test_cancelling_what_waits_leaves_nothing_behind():
+async def test_cancelling_a_waiting_request_removes_it():
     harness = Harness(1)
     harness.fill(3)
     ticket = harness.enqueue()
@@ -160,7 +160,7 @@ async def test_the_least_loaded_replica_is_chosen():
     assert all(ticket.placed.done() for ticket in tickets)
 
 
-async def test_a_silent_or_draining_replica_gets_nothing_new():
+async def test_a_silent_or_draining_replica_gets_no_requests():
     harness = Harness(4, 4)
     harness.beat(0, draining=True)
     tickets = harness.fill(3)
@@ -173,7 +173,7 @@ async def test_a_silent_or_draining_replica_gets_nothing_new():
     assert ticket.placed.done()
 
 
-async def test_a_replica_whose_step_hangs_gets_nothing_new_until_it_goes_on():
+async def test_a_replica_with_a_hanging_step_gets_no_requests():
     harness = Harness(4)
     harness.beat(step_age_ms=29_000)
     assert harness.enqueue().placed.done()
@@ -185,7 +185,7 @@ async def test_a_replica_whose_step_hangs_gets_nothing_new_until_it_goes_on():
     assert ticket.placed.done()
 
 
-async def test_waiting_for_a_worker_that_stays_away_ends_with_an_error():
+async def test_waiting_for_a_lost_worker_times_out():
     harness = Harness(1)
     harness.replicas[0].on_lost(ServiceError("worker_unavailable", "gone"))
     ticket = harness.enqueue(resumed=True)
@@ -195,7 +195,7 @@ async def test_waiting_for_a_worker_that_stays_away_ends_with_an_error():
     assert harness.admission.waiting == 0
 
 
-async def test_waiting_goes_on_when_the_worker_comes_back_in_time():
+async def test_waiting_requests_run_when_the_worker_returns():
     harness = Harness(1)
     harness.replicas[0].on_lost(ServiceError("worker_unavailable", "gone"))
     ticket = harness.enqueue(resumed=True)
@@ -204,7 +204,7 @@ async def test_waiting_goes_on_when_the_worker_comes_back_in_time():
     assert ticket.placed.result() is harness.replicas[0]
 
 
-async def test_suspects_run_one_at_a_time_until_they_make_progress():
+async def test_isolated_requests_run_one_at_a_time_until_progress():
     harness = Harness(4)
     first, second = (harness.enqueue(resumed=True, isolate=True) for _ in range(2))
     assert first.placed.done()
@@ -216,7 +216,7 @@ async def test_suspects_run_one_at_a_time_until_they_make_progress():
     assert second.placed.done()
 
 
-async def test_load_between_heartbeats_follows_what_is_known():
+async def test_load_between_heartbeats_counts_own_requests():
     harness = Harness(4)
     tickets = harness.fill(5)
     replica = harness.replicas[0]
@@ -230,7 +230,7 @@ async def test_load_between_heartbeats_follows_what_is_known():
     assert (replica.active, replica.queued) == (3, 1)
 
 
-async def test_counters_never_fall_over_a_restart():
+async def test_counters_do_not_decrease_on_a_restart():
     harness = Harness(4)
     replica = harness.replicas[0]
     counters = worker_pb2.Counters(decode_tokens=10, failed=1)

@@ -48,7 +48,7 @@ async def test_events_come_out_in_order_and_ids_are_kept():
     assert (box.first_token_s, box.last_token_s) == (1.0, 2.0)
 
 
-async def test_a_reader_that_waits_is_woken():
+async def test_a_waiting_reader_is_woken():
     box = make()
     reader = asyncio.create_task(box.take())
     await asyncio.sleep(0)
@@ -56,7 +56,7 @@ async def test_a_reader_that_waits_is_woken():
     assert len(await reader) == 1
 
 
-async def test_text_that_nobody_has_taken_is_merged():
+async def test_unread_text_is_merged():
     box = make()
     for text in "abc":
         box.put(delta(text), 0.0)
@@ -71,7 +71,7 @@ async def test_deltas_with_token_infos_are_never_merged():
     assert [event.delta.text for event in await box.take()] == ["a", "b", "c", "de"]
 
 
-async def test_ids_without_events_wake_nobody():
+async def test_ids_without_events_do_not_wake_the_reader():
     box = make()
     box.put(pb.SequenceFrame(token_ids=[5]), 0.0)
     assert box.token_ids == [5]
@@ -79,7 +79,7 @@ async def test_ids_without_events_wake_nobody():
         await asyncio.wait_for(box.take(), 0.01)
 
 
-async def test_a_failure_comes_after_what_was_there_before_it():
+async def test_a_failure_follows_the_events_before_it():
     box = make()
     box.put(delta("a"), 0.0)
     sequence = delta("b")
@@ -92,7 +92,7 @@ async def test_a_failure_comes_after_what_was_there_before_it():
     assert not box.running
 
 
-async def test_past_the_limit_the_request_fails_and_the_worker_is_still_running_it():
+async def test_above_the_limit_the_request_fails_while_the_worker_runs_it():
     ends = Ends()
     box = make(ends, limit_bytes=100)
     for _ in range(50):
@@ -105,7 +105,7 @@ async def test_past_the_limit_the_request_fails_and_the_worker_is_still_running_
     assert caught.value.code == "cancelled"
 
 
-async def test_the_end_is_told_once_and_nothing_follows_it():
+async def test_the_end_is_reported_once_and_is_last():
     ends = Ends()
     box = make(ends)
     box.put(finished(), 0.0)

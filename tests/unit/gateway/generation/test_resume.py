@@ -52,7 +52,7 @@ def test_a_refusal_is_not_a_loss():
     assert caught.value is error
 
 
-def test_a_request_that_is_never_accepted_is_not_tried_for_ever():
+def test_submits_that_are_never_accepted_end_with_an_error():
     history = History()
     for _ in range(6):
         lose(history)
@@ -61,13 +61,13 @@ def test_a_request_that_is_never_accepted_is_not_tried_for_ever():
     assert caught.value is LOST
 
 
-def test_a_lost_watch_is_no_reason_to_give_up_before_anything_ran():
+def test_a_lost_watch_does_not_count_as_a_failed_submit():
     history = History()
     history.absorb(attempt(), ServiceError("watch_missing", "x"), 0.0)
     assert not history.resumed
 
 
-def test_two_losses_without_progress_make_a_suspect():
+def test_two_losses_without_progress_isolate_a_request():
     history = accepted()
     lose(history, started=True)
     assert not history.isolate
@@ -87,14 +87,14 @@ def test_progress_clears_the_charge():
     assert not history.isolate
 
 
-def test_waiting_outside_the_batch_is_never_charged():
+def test_a_request_outside_the_batch_is_never_charged():
     history = accepted()
     for _ in range(10):
         lose(history)
     assert not history.isolate
 
 
-def test_a_suspect_that_is_lost_alone_is_failed():
+def test_an_isolated_request_fails_with_its_next_loss():
     history = accepted()
     lose(history, started=True)
     lose(history, started=True)
@@ -104,7 +104,7 @@ def test_a_suspect_that_is_lost_alone_is_failed():
     assert caught.value.code == "engine_failed"
 
 
-def test_resumes_have_an_end():
+def test_the_number_of_resumes_is_limited():
     history = accepted()
     for _ in range(16):
         lose(history, started=True, ids=(1,))
@@ -127,7 +127,7 @@ def test_the_first_attempt_passes_unchanged():
     assert history.amend(batch) is batch
 
 
-def test_what_every_attempt_says_once_reaches_the_client_once():
+def test_events_of_every_attempt_reach_the_client_once():
     history = accepted()
     history.amend(events("started"))
     lose(history, started=True, ids=(1,))
@@ -135,14 +135,14 @@ def test_what_every_attempt_says_once_reaches_the_client_once():
     assert kinds(history.amend(again)) == ["delta"]
 
 
-def test_a_start_that_the_first_attempt_never_came_to_is_shown():
+def test_the_first_started_event_of_any_attempt_is_sent():
     history = accepted()
     lose(history)
     assert kinds(history.amend(events("started"))) == ["started"]
     assert history.amend(events("started")) == []
 
 
-def test_usage_is_that_of_one_request_and_durations_add_up():
+def test_usage_is_of_one_attempt_and_durations_are_summed():
     history = accepted()
     history.amend([pb.Event(started=pb.Started(cached_tokens=5))])
     lose(history, started=True, ids=(1, 2))

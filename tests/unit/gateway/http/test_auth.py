@@ -32,11 +32,11 @@ def read_keys(*flags: str, env: dict[str, str] | None = None, table: dict | None
         ("a,,b,", ("a", "b")),
     ],
 )
-def test_a_list_of_keys_is_a_row_of_csv(text, keys):
+def test_a_list_of_keys_is_csv(text, keys):
     assert read_keys("--api-key", text) == keys
 
 
-def test_all_sources_add_up():
+def test_keys_of_all_sources_are_accepted():
     keys = read_keys(
         "--api-key", "a", "--api-key", "b", env={"LLAMA_API_KEY": "c,d"}, table={"api_key": ["e"]}
     )
@@ -44,7 +44,7 @@ def test_all_sources_add_up():
 
 
 @pytest.mark.parametrize("text", ["", ",", '""'])
-def test_a_list_without_a_key_refuses_to_start_instead_of_opening_the_server(text):
+def test_an_empty_list_of_keys_stops_the_start(text):
     with pytest.raises(ConfigError):
         read_keys("--api-key", text)
     with pytest.raises(ConfigError):
@@ -94,7 +94,7 @@ def test_health_needs_no_key(path):
 
 
 @pytest.mark.parametrize("path", ["/health/", "//health", "/metrics", "/nowhere", "/v1/models"])
-def test_everything_else_needs_one(path):
+def test_all_other_paths_need_a_key(path):
     assert passes(Keys(["sesame"], []), path) == "missing_api_key"
 
 
@@ -110,7 +110,7 @@ def test_key_files_have_a_key_per_line(tmp_path, caplog):
     assert passes(keys, Authorization="third") == "invalid_api_key"
 
 
-def test_a_key_file_without_keys_or_that_is_missing_refuses_to_start(tmp_path):
+def test_a_missing_or_empty_key_file_stops_the_start(tmp_path):
     (tmp_path / "empty").write_text("# nothing\n")
     for name in ("empty", "missing"):
         with pytest.raises(ConfigError, match=name):

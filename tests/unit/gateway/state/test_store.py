@@ -78,7 +78,7 @@ async def keys(store, names):
     return "".join([name for name in names if await store.get(name) is not None])
 
 
-async def test_a_value_is_what_was_put_last(kept):
+async def test_a_value_is_the_last_one_put(kept):
     store = kept.make()
     assert await store.get("a") is None
     assert await store.put("a", b"one\x00\xff")
@@ -95,20 +95,20 @@ async def test_keys_are_any_text(kept):
         assert await store.get(name) == name.encode()
 
 
-async def test_appending_makes_and_prolongs_values(kept):
+async def test_append_creates_and_extends_values(kept):
     store = kept.make()
     assert await store.append("a", b"one ")
     assert await store.append("a", b"two")
     assert await store.get("a") == b"one two"
 
 
-async def test_appends_at_once_all_count(kept):
+async def test_concurrent_appends_all_take_effect(kept):
     store = kept.make()
     await asyncio.gather(*(store.append("a", bytes([n])) for n in range(100)))
     assert sorted(await store.get("a")) == list(range(100))
 
 
-async def test_a_deleted_value_is_gone_and_is_deleted_once(kept):
+async def test_a_value_is_deleted_once(kept):
     store = kept.make()
     await store.put("a", b"1")
     assert await store.delete("a")
@@ -116,7 +116,7 @@ async def test_a_deleted_value_is_gone_and_is_deleted_once(kept):
     assert await store.get("a") is None
 
 
-async def test_entries_beyond_the_bound_push_out_the_longest_unused(kept):
+async def test_excess_entries_evict_the_least_recently_used(kept):
     store = kept.make(StoreLimits(3, 1 << 20, 3600))
     for name in "abc":
         await store.put(name, b"x")
@@ -126,7 +126,7 @@ async def test_entries_beyond_the_bound_push_out_the_longest_unused(kept):
     assert await keys(store, "abcd") == "abd"
 
 
-async def test_bytes_beyond_the_bound_push_out_the_longest_unused(kept):
+async def test_excess_bytes_evict_the_least_recently_used(kept):
     store = kept.make(StoreLimits(1000, 100, 3600))
     for name in "abcd":
         await store.put(name, b"x" * 25)
@@ -139,7 +139,7 @@ async def test_bytes_beyond_the_bound_push_out_the_longest_unused(kept):
     assert await keys(store, "def") == "def"
 
 
-async def test_a_growing_value_pushes_out_others_and_never_itself(kept):
+async def test_a_growing_value_evicts_others_and_never_itself(kept):
     store = kept.make(StoreLimits(1000, 100, 3600))
     await store.put("grows", b"x" * 40)
     await store.put("other", b"x" * 40)
@@ -150,14 +150,14 @@ async def test_a_growing_value_pushes_out_others_and_never_itself(kept):
     assert len(await store.get("grows")) == 100
 
 
-async def test_a_value_larger_than_the_store_is_not_kept_and_harms_nothing(kept):
+async def test_a_value_larger_than_the_store_is_not_stored(kept):
     store = kept.make(StoreLimits(1000, 100, 3600))
     await store.put("a", b"old")
     assert not await store.put("a", b"x" * 101)
     assert await store.get("a") == b"old"
 
 
-async def test_unused_values_go_with_age_and_using_one_keeps_it(kept):
+async def test_unused_values_expire_and_uses_extend_them(kept):
     store = kept.make(StoreLimits(1000, 1 << 20, 100))
     for name in "abc":
         await store.put(name, b"x")
@@ -172,7 +172,7 @@ async def test_unused_values_go_with_age_and_using_one_keeps_it(kept):
     assert await store.get("b") == b"new"
 
 
-async def test_what_age_has_taken_leaves_its_room(kept):
+async def test_expired_values_free_their_bytes(kept):
     store = kept.make(StoreLimits(2, 100, 100))
     await store.put("a", b"x" * 50)
     await kept.let_pass(99)
@@ -182,7 +182,7 @@ async def test_what_age_has_taken_leaves_its_room(kept):
     assert await keys(store, "abc") == "bc"
 
 
-async def test_without_an_age_limit_nothing_goes_for_its_age(kept):
+async def test_without_a_ttl_nothing_expires(kept):
     store = kept.make(StoreLimits(1000, 1 << 20, 0))
     await store.put("a", b"x")
     await kept.let_pass(10**6)
@@ -241,7 +241,7 @@ async def test_a_server_that_does_not_answer_is_unavailable_in_time(redis_server
 
 
 @pytest.mark.redis
-async def test_a_server_that_went_away_and_came_back_serves_again(redis_server, in_redis):
+async def test_a_restarted_server_is_used_again(redis_server, in_redis):
     store = in_redis.make()
     await store.put("a", b"1")
     redis_server.stop()
@@ -255,7 +255,7 @@ async def test_a_server_that_went_away_and_came_back_serves_again(redis_server, 
 
 
 @pytest.mark.redis
-async def test_a_server_without_scripts_of_ours_learns_them_again(redis_server, in_redis):
+async def test_missing_scripts_are_loaded_again(redis_server, in_redis):
     store = in_redis.make()
     await store.put("a", b"1")
     client = Redis.from_url(redis_server.url)
