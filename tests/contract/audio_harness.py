@@ -10,7 +10,7 @@ from tests.fakes.audio_worker import FakeAudioWorker
 
 
 class AudioHarness:
-    """Tests add the words they say to it."""
+    """Base class for tests that add their own requests."""
 
     def __init__(self, harness: Harness, **card) -> None:
         self.harness = harness
@@ -25,7 +25,7 @@ class AudioHarness:
 
 @asynccontextmanager
 async def open_audio_house(harness: Harness, kind: type[AudioHarness]):
-    """Yield what makes one, with settings of the gateway and fields of the worker's card."""
+    """Yield a factory of harnesses, given gateway settings and fields of the worker's card."""
     harness.add_worker()
     made = []
 

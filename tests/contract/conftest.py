@@ -1,4 +1,4 @@
-"""A whole gateway in the test's own loop, in front of fake workers on real sockets."""
+"""A gateway on the test's event loop, with fake workers on real sockets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A gateway with its workers and a client, for tests that look at the seam between them."""
+"""A gateway with its workers and a client."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.wait import until
 
 
 class Harness:
-    """Start it with workers; speak to it with `post`, `stream` and `get`."""
+    """Start it with `start`; send requests with `post`, `stream` and `get`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -102,7 +102,6 @@ class Harness:
             await until(lambda: all(replica.ready for replica in replicas))
 
     async def stop(self) -> None:
-        """Stop everything."""
         if self._session is not None:
             await self._session.close()
         if self._runner is not None:
@@ -116,7 +115,7 @@ class Harness:
 
     @property
     def connections(self) -> int:
-        """How many clients are connected."""
+        """Number of open connections."""
         assert self._runner is not None and self._runner.server is not None
         return len(self._runner.server.connections)
 
@@ -160,16 +159,15 @@ class Harness:
                     yield text if text == "[DONE]" else json.loads(text)
 
     async def text(self, prompt: str, **fields: Any) -> str:
-        """Return the text of a stream, having checked that it ended as it should."""
+        """Return the text of a stream, after checking its end."""
         chunks = [chunk async for chunk in self.stream(prompt, **fields)]
         return read_text(chunks)
 
     async def health(self) -> dict[str, Any]:
-        """Return the report of /health."""
         return (await self.get("/health"))[1]
 
     async def idle(self) -> None:
-        """Wait until nothing runs anywhere."""
+        """Wait until no request runs or waits."""
         await until(lambda: not any(worker.active or worker.queued for worker in self.workers))
         for worker in self.context.registry.workers:
             await until(lambda: not any(r.forwarded for r in worker.replicas))  # noqa: B023

@@ -1,4 +1,4 @@
-"""What tests of the Responses API say to a gateway; answers are held against the specification."""
+"""Requests of Responses API tests; responses are validated against the specification."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def stream(harness: Harness, given="hi", **fields) -> bytes:
 
 
 async def read(harness: Harness, given="hi", **fields) -> ResponseReader:
-    """Return a stream that was followed to its end."""
+    """Read a stream to its end; return its reader."""
     data = await stream(harness, given, **fields)
     reader = ResponseReader()
     reader.feed(data)
@@ -51,13 +51,13 @@ async def call(harness: Harness, method: str, path: str):
 
 
 def said(harness: Harness):
-    """Return (role, text) of each turn that the worker was given last."""
+    """Return (role, text) of each turn of the worker's last request."""
     turns = harness.worker.submitted[-1].chat.messages
     return [(turn.role, "".join(part.text for part in turn.parts)) for turn in turns]
 
 
 def without(response, *names):
-    """Return a response without what differs from one request to the next."""
+    """Return a response without fields that differ between requests."""
     shown = {k: v for k, v in response.items() if k not in (*names, "id", "created_at")}
     for item in shown["output"]:
         item.pop("id")
@@ -66,6 +66,6 @@ def without(response, *names):
 
 
 def open_capsule(item):
-    """Return what a compaction item carries."""
+    """Return the content of a compaction item."""
     assert item["type"] == "compaction"
     return json.loads(base64.urlsafe_b64decode(item["encrypted_content"]))

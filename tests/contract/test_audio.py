@@ -1,4 +1,4 @@
-"""Recordings between a client and an audio worker: forms, streams, losses, names."""
+"""Transcriptions through gateway and audio worker: forms, streams, losses, model names."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ TRANSCRIBE, TRANSLATE = "/v1/audio/transcriptions", "/v1/audio/translations"
 
 
 class Studio(AudioHarness):
-    """Speaks in forms."""
+    """Sends forms."""
 
     async def send(self, path=TRANSCRIBE, headers=None, **fields):
-        """Return status, headers and body of a form's answer."""
+        """Return status, headers and body of the response to a form."""
         form = aiohttp.FormData(fields, default_to_multipart=True)
         form.add_field("file", b"Hello you there", filename="speech.wav")
         async with self.harness.session.post(path, data=form, headers=headers) as reply:
@@ -176,7 +176,7 @@ async def test_fields_are_checked_before_the_call(make_studio):
         ("verbose_json", "Hello you there"),
     ],
 )
-# The client says of itself what it calls old.
+# Ignore the client's own deprecation warnings.
 @pytest.mark.filterwarnings("ignore:deprecated:DeprecationWarning")
 async def test_the_official_client_reads_every_form(make_studio, style, said):
     studio = await make_studio()

@@ -1,4 +1,4 @@
-"""A client that leaves takes its request out of wherever it is."""
+"""A disconnect removes the request in every state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.wait import until
 
 
 async def leave(harness: Harness, prompt: str, ready, **fields) -> None:
-    """Ask, wait until `ready`, and close the connection."""
+    """Send a request, wait until `ready`, and close the connection."""
     reader, writer = await connect(harness, prompt, **fields)
     await until(ready)
     writer.close()
@@ -21,7 +21,7 @@ async def leave(harness: Harness, prompt: str, ready, **fields) -> None:
 
 
 async def connect(harness: Harness, prompt: str, **fields):
-    """Send a request on a connection of its own."""
+    """Send a request on a separate connection."""
     host, port = harness.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     data = body(prompt, **fields)
@@ -103,7 +103,7 @@ async def test_a_stalled_client_does_not_delay_others(harness: Harness):
     await harness.start()
     host, port = harness.url.removeprefix("http://").split(":")
     slow = socket.socket()
-    # Small buffers, so that the gateway feels it soon.
+    # Small buffers, so that the gateway notices soon.
     slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     slow.connect((host, int(port)))
     data = body("slow [tokens=4000] [big]", stream=True)
@@ -122,7 +122,7 @@ async def test_a_stalled_client_loses_its_request_above_the_limit(harness: Harne
     harness.add_worker(step_s=0.0)
     await harness.start()
     reader, writer = await connect(harness, "slow [tokens=4000] [big]", stream=True)
-    # Stop reading at the operating system's level too.
+    # Stop reading from the socket too.
     writer.transport.pause_reading()
     await until(lambda: harness.worker.cancelled, 30.0)
     await until(lambda: harness.worker.active == 0)

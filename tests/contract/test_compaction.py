@@ -1,4 +1,4 @@
-"""Histories that become shorter: on request, and before an answer."""
+"""Compaction of histories, on request and before an answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.wait import until
 
 
 def long_history(count=12):
-    """Return turns of which each has some words, the last one the user's."""
+    """Return turns of several words each; the last is the user's."""
     history = [{"role": "developer", "content": "stay brief"}]
     for index in range(count):
         words = " ".join(["word"] * 20)
@@ -43,7 +43,7 @@ async def test_compact_keeps_the_newest_turns_and_summarises_the_rest(harness: H
     assert capsule["summary"]
     assert [item["content"] for item in capsule["items"]] == texts
     assert reply["usage"]["output_tokens"] == 8
-    # The whole output is a history to go on from, and so is the compaction alone.
+    # Both the whole output and the compaction alone can be continued.
     follow = {"role": "user", "content": "go on"}
     turns = []
     for beginning in (reply["output"], [first, compaction]):
@@ -112,7 +112,7 @@ async def test_compact_refuses_by_name(harness: Harness, fields, param):
 
 async def test_a_history_that_can_t_become_shorter_is_refused(harness: Harness):
     await harness.start()
-    # A summary as long as what it stands for.
+    # A summary as long as what it replaces.
     wordy = {"role": "user", "content": "w [tokens=400]"}
     cases = [
         ([], {"keep_tokens": 10_000}, "nothing to compact"),
@@ -155,7 +155,7 @@ async def test_a_history_over_the_threshold_is_compacted_before_the_answer(
     roles = [role for role, _ in said(harness)]
     assert roles[:3] == ["system", "user", "assistant"]
     assert said(harness)[2][1] == f"Conversation handoff:\n{summary}"
-    # The chain goes on from the compacted history.
+    # The chain continues the compacted history.
     await create(harness, "go on", previous_response_id=response["id"])
     texts = [text for _, text in said(harness)]
     assert not any("question 0" in text for text in texts)
@@ -205,7 +205,7 @@ async def test_a_summary_is_resumed_after_a_lost_worker(harness: Harness):
     response = (await reading).response
     assert [item["type"] for item in response["output"]] == ["compaction", "message"]
     assert [request.attempt for request in harness.worker.submitted] == [1, 2, 1]
-    # Clients are told of one request, whatever it took.
+    # Metrics count one request.
     assert harness.context.metrics.counted.requests == 1
 
 

@@ -1,4 +1,4 @@
-"""What a browser is told: preflights, and who may read an answer."""
+"""CORS: preflights and allowed origins."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ORIGIN = "Access-Control-Allow-Origin"
 def test_allowed_origins(settings, origin, allowed):
     headers = Cors(GatewaySettings(**settings)).allow(origin)
     assert headers.get(ORIGIN) == allowed
-    # Answers that depend on who asks must not be kept for others.
+    # Responses that depend on the origin must not be cached for others.
     assert ("Vary" in headers) == (allowed not in ("*", "https://one.example"))
 
 

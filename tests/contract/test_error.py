@@ -1,4 +1,4 @@
-"""Every error code in every dialect: as an answer, and as the end of a stream that has begun."""
+"""Every error code in every dialect, as a response and as the end of a stream."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ FORMS = {
     "engine_failed": (500, "server_error", "api_error"),
     "internal": (500, "server_error", "api_error"),
 }
-# What only a worker's loss gives, and a request survives at first.
+# Codes of a lost worker, after which a request is resumed first.
 LOSSES = {"worker_unavailable", "engine_failed", "watch_missing"}
 KEY = {"Authorization": "Bearer sesame"}
 
 
 def end_of_chunks(stream: str) -> Any:
-    """Return the error of a stream of chunks: one with its finish reason, then the end mark."""
+    """Return the error of a stream of chunks: in the last chunk before [DONE]."""
     assert stream.endswith("data: [DONE]\n\n")
     *earlier, last = spec.read_events(stream)
     assert all(chunk["choices"][0]["finish_reason"] is None for chunk in earlier)
@@ -65,7 +65,7 @@ def end_of_chunks(stream: str) -> Any:
 
 
 def end_of_messages(stream: str) -> Any:
-    """Return the error of a stream of messages: an event after which there is none."""
+    """Return the error of a message stream: its last event."""
     *earlier, last = spec.read_events(stream)
     assert "event: error\ndata: " in stream
     assert all(event["type"] not in ("error", "message_stop") for event in earlier)
@@ -74,7 +74,7 @@ def end_of_messages(stream: str) -> Any:
 
 
 def end_of_native(stream: str) -> Any:
-    """Return the error of a native stream: its last event, with a status for a code."""
+    """Return the error of a native stream: its last event, with the status as code."""
     *earlier, last = spec.read_events(stream)
     assert all(not event["stop"] for event in earlier)
     assert last.keys() == {"error"}
@@ -84,7 +84,7 @@ def end_of_native(stream: str) -> Any:
 
 
 def end_of_responses(stream: str) -> Any:
-    """Return the error of a response's events: one of its own, then the failed response."""
+    """Return the error of a response stream: an error event, then the failed response."""
     *earlier, error, last = spec.read_events(stream)
     assert all(event["type"] not in ("error", "response.failed") for event in earlier)
     assert (error["type"], last["type"]) == ("error", "response.failed")
@@ -96,7 +96,7 @@ def end_of_responses(stream: str) -> Any:
 
 @dataclass(frozen=True)
 class Dialect:
-    """How to ask in a dialect, and where its errors stand.
+    """Requests of a dialect, and how to read its errors.
 
     Attributes:
         column: of FORMS.
@@ -181,7 +181,7 @@ def check(dialect: Dialect, code: str, body: Any, message: str | None = None) ->
 
 
 def check_end(dialect: Dialect, code: str, stream: str, message: str) -> None:
-    """Check a whole stream that has failed."""
+    """Check a stream that has failed."""
     error = dialect.end(stream)
     assert error["type"] == dialect.told.get(code, FORMS[code][dialect.column]), code
     assert error["message"] == message

@@ -1,4 +1,4 @@
-"""A fault of our own is told like any other, before and in the middle of an answer."""
+"""Exceptions of handlers are reported like other errors, before and during a response."""
 
 from __future__ import annotations
 

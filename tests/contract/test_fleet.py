@@ -212,7 +212,7 @@ async def test_health_of_a_lost_worker_and_its_return(harness: Harness):
     await until(lambda: harness.context.registry.default().state == "ready")
     report = await harness.health()
     assert report["status"] == "ok"
-    # A restarted worker counts from nought, the server does not.
+    # The counters of a restarted worker start at 0, those of the server do not.
     assert report["observability"]["total_decode_tokens"] == 5
 
 

@@ -1,4 +1,4 @@
-"""What is refused at the door: too many requests, wrong keys, wrong paths, bad bodies."""
+"""Early refusals: too many requests, invalid keys, unknown paths, invalid bodies."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_keys_are_needed_except_for_health(harness: Harness, headers, stat
     assert got == status
     if kind:
         assert reply["error"]["type"] == kind
-        # An unknown path tells nothing to somebody without a key.
+        # Without a key, an unknown path is not revealed.
         assert (await harness.get("/nowhere", **headers))[0] == 401
     for path in ("/", "/health", "/v1/health"):
         assert (await harness.get(path))[0] == 200

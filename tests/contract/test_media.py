@@ -1,4 +1,4 @@
-"""Pictures, clips and recordings on a model that can't take them: refused, nothing is fetched."""
+"""Images, video and audio for a text model: refused, and nothing is fetched."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SHOWN = {"type": "input_image", "image_url": URL, "detail": "auto"}
 PICTURE = {"type": "image", "source": {"type": "url", "url": URL}}
 RESULT = {"type": "tool_result", "tool_use_id": "t", "content": [PICTURE]}
 
-# Path, body, what it holds.
+# Path, body, kind of media.
 ASKED = [
     (CHAT, say(IMAGE), "image"),
     (CHAT, say({"type": "image_url", "image_url": URL}), "image"),
@@ -48,7 +48,7 @@ ASKED = [
 
 @pytest.fixture
 async def target():
-    """An address that notes who comes for a picture."""
+    """A server that records requests for images."""
     visits = []
 
     async def note(reader, writer):

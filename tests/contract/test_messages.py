@@ -42,7 +42,7 @@ async def client(harness: Harness) -> AsyncIterator[anthropic.AsyncAnthropic]:
 
 
 async def read(harness: Harness, prompt: str, path: str = PATH, **fields: Any) -> MessageReader:
-    """Return what a stream has said, to its end."""
+    """Read a stream to its end."""
     reader = MessageReader()
     body = ask(prompt, stream=True, **fields)
     async with harness.session.post(path, json=body) as reply:
@@ -137,7 +137,7 @@ async def test_the_tool_runner_of_the_client_completes_a_loop(harness: Harness, 
 
     @anthropic.beta_async_tool
     async def look(round: int, text: str) -> str:  # noqa: A002 - the model's word
-        """Look at something.
+        """Look something up.
 
         Args:
             round: how often by now.

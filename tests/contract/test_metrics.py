@@ -1,4 +1,4 @@
-"""GET /metrics: names, what is counted when, and counters that never fall."""
+"""GET /metrics: names, rules of counting, and counters that do not decrease."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gateway.server import listen
 from tests.contract.harness import CHAT, Harness, body
 from tests.wait import until
 
-# The reference's page: name, type and help of every family, in its order.
+# Name, type and help of every family of the reference, in order.
 REFERENCE = """\
 mlxcel_requests_total counter Total number of completed generation requests; chat completion \
 streams cancelled by the client are excluded
@@ -46,14 +46,14 @@ async def read_page(harness: Harness) -> str:
 
 
 async def read(harness: Harness) -> dict[str, float]:
-    """Return the value of each series; labels are part of its name."""
+    """Return the value of each series by name and labels."""
     lines = (await read_page(harness)).splitlines()
     pairs = (line.rpartition(" ") for line in lines if line and line[0] != "#")
     return {name: float(value) for name, _, value in pairs}
 
 
 async def beat(harness: Harness) -> None:
-    """Let every worker's counters reach the gateway."""
+    """Send a heartbeat of every worker to the gateway."""
     for worker in harness.workers:
         worker.send_heartbeats()
     replicas = [r for w in harness.context.registry.workers for r in w.replicas]

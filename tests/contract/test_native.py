@@ -25,7 +25,7 @@ async def ask(harness: Harness, **fields: Any) -> dict[str, Any]:
 
 
 async def stream(harness: Harness, **fields: Any) -> list[dict[str, Any]]:
-    """Return the events of a stream; comments are none."""
+    """Return the events of a stream without comments."""
     async with harness.session.post(PATH, data=dump(stream=True, **fields)) as reply:
         assert reply.headers["Content-Type"] == "text/event-stream"
         data = (await reply.read()).decode()
@@ -100,7 +100,7 @@ async def test_a_client_sets_the_ping_interval(harness: Harness):
         async with harness.session.post(PATH, data=body) as reply:
             return (await reply.read()).count(b": ping\n\n")
 
-    # The first one opens a stream that has nothing to say yet.
+    # The first comment opens a stream without events.
     silent, lively = await asyncio.gather(count_pings(), count_pings(sse_ping_interval=1))
     assert silent == 1
     assert lively >= 2

@@ -1,4 +1,4 @@
-"""A server that lives below a path of somebody else's."""
+"""A server with `--api-prefix`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def test_every_route_is_below_the_prefix_and_nothing_outside_it(harness: H
 
 async def test_with_keys_only_the_bare_health_paths_are_open(harness: Harness):
     await harness.start(api_prefix="/llm", api_key=("sesame",))
-    # Open to everybody, and nothing there.
+    # No key is needed, but there is no such path.
     assert (await harness.get("/health"))[0] == 404
     assert (await harness.get("/llm/health"))[0] == 401
     assert (await harness.get("/llm/health", Authorization="Bearer sesame"))[0] == 200

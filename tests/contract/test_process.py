@@ -1,4 +1,4 @@
-"""A gateway as a process of its own: start, stop, and starts that can't succeed."""
+"""A gateway process: start, stop, and failed starts."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def wait_status(session: aiohttp.ClientSession, status: int) -> None:
 
 
 async def kill(process: asyncio.subprocess.Process) -> str:
-    """End a process; return what it logged."""
+    """Stop a process; return its log."""
     if process.returncode is None:
         process.kill()
     _, err = await process.communicate()
@@ -119,7 +119,7 @@ async def test_a_stream_is_resumed_after_the_worker_is_killed(running, fleet):
 
 
 async def one_line_exit(*arguments: str, **env: str) -> str:
-    """Return the only line of a process that gives up for good."""
+    """Return the only line of a process that exits permanently."""
     process = await spawn("gateway", *arguments, **env)
     out, err = await asyncio.wait_for(process.communicate(), 20)
     assert process.returncode == lifecycle.EXIT_PERMANENT
@@ -183,7 +183,7 @@ async def test_a_restarted_gateway_finds_its_responses_in_redis(fleet, redis_ser
             await start_gateway()
             async with session.get(f"/v1/responses/{made['id']}") as reply:
                 assert (reply.status, await reply.json()) == (200, made)
-            # One turn more of the user's, and one of the assistant's.
+            # One more user turn, and one of the assistant.
             words = len(made["output_text"].split())
             for fields in ({"previous_response_id": made["id"]}, {"conversation": "kept"}):
                 assert (await ask(**fields))["usage"]["input_tokens"] == 2 + words

@@ -12,7 +12,7 @@ from tests.contract.response_client import LOOK, PATH, ask, call, create, read, 
 
 @pytest.fixture(params=["memory", pytest.param("redis", marks=pytest.mark.redis)])
 def store(request):
-    """Return the address of a store that is empty."""
+    """Return the address of an empty store."""
     if request.param == "memory":
         return "memory"
     server = request.getfixturevalue("redis_server")
@@ -48,7 +48,7 @@ async def test_a_cancelled_response_stays_cancelled(harness: Harness, store):
     status, reply = await call(harness, "POST", f"{place}/cancel")
     assert (status, reply) == (200, made | {"status": "cancelled"})
     assert await call(harness, "GET", place) == (200, reply)
-    # It is still something to go on from.
+    # It can still be continued.
     await create(harness, "more", previous_response_id=made["id"])
 
 
@@ -57,7 +57,7 @@ async def test_a_chain_keeps_everything_but_instructions(harness: Harness, store
     first = await create(harness, "one", seed=1, instructions="be brief")
     second = await create(harness, "two", seed=2, previous_response_id=first["id"])
     assert second["previous_response_id"] == first["id"]
-    # A chain outlives what it came from.
+    # A chain does not need its earlier responses.
     await call(harness, "DELETE", f"{PATH}/{first['id']}")
     await create(harness, "three", seed=3, previous_response_id=second["id"])
     assert said(harness) == [
@@ -95,7 +95,7 @@ async def test_items_of_stored_responses_are_referred_to_by_id(harness: Harness,
     assert referred.messages[1].reasoning == thought["content"][0]["text"]
     await create(harness, [asked, *first["output"], result], tools=[LOOK], seed=3)
     assert harness.worker.submitted[-1].chat.messages == referred.messages
-    # References to items of several responses, and what is not there, by its place.
+    # References to items of several responses; a missing one is named by its path.
     more = [*names, result, {"type": "item_reference", "id": second["output"][0]["id"]}]
     status, counted = await ask(harness, more, path=f"{PATH}/input_tokens")
     assert (status, counted["object"]) == (200, "response.input_tokens")

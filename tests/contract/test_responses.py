@@ -1,4 +1,4 @@
-"""The Responses API through the whole gateway: made, counted, cancelled, resumed."""
+"""The Responses API through the whole gateway: create, count, cancel, resume."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ async def test_a_waiting_response_is_opened_and_kept_alive(harness: Harness):
 
 
 async def begin(harness: Harness, prompt="hi [tokens=4000]", **fields):
-    """Open a stream; return it and its reader, once some text has come."""
+    """Open a stream; return it and its reader once some text has arrived."""
     body = {"input": prompt, "stream": True, **fields}
     reply = await harness.session.post(PATH, json=body)
     reader = ResponseReader()

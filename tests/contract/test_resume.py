@@ -1,4 +1,4 @@
-"""Workers die; streams do not."""
+"""Streams are resumed after the loss of a worker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests.contract.harness import Harness, read_text
 from tests.wait import until
 
-# Every kind of state that a replay must rebuild in the fake.
+# Prompts with every kind of state that a replay must restore.
 PROMPTS = (
     "one [tokens=60]",
     "two [think=20] [tokens=60]",
@@ -25,14 +25,14 @@ async def undisturbed(harness: Harness, prompt: str, **fields) -> list:
 
 
 def strip(chunks: list) -> list:
-    """Return chunks without what differs from one request to the next."""
+    """Return chunks without fields that differ between requests."""
     return [
         chunk if isinstance(chunk, str) else {**chunk, "id": "", "created": 0} for chunk in chunks
     ]
 
 
 def join(chunks: list) -> list:
-    """Return texts per kind, with neighbours joined, and the rest of the stream as it is."""
+    """Return the stream with adjacent texts of one kind joined."""
     out: list = []
     for chunk in chunks:
         delta = chunk["choices"][0]["delta"] if chunk != "[DONE]" and chunk["choices"] else {}
@@ -52,7 +52,7 @@ USAGE = {"stream_options": {"include_usage": True}}
 @pytest.mark.parametrize("prompt", PROMPTS)
 async def test_a_resumed_stream_equals_an_undisturbed_one(harness: Harness, prompt: str):
     await harness.start()
-    # The same request id in the fake's eyes: tool-call ids derive from it.
+    # The fake derives tool-call ids from the request id.
     wanted = join(await undisturbed(harness, prompt, **USAGE))
     reading = asyncio.create_task(undisturbed(harness, prompt, **USAGE))
     for _ in range(3):
@@ -219,7 +219,7 @@ async def test_a_request_that_crashes_workers_late_fails_alone(harness: Harness)
 
 @contextlib.asynccontextmanager
 async def supervised(harness: Harness):
-    """Start the worker again whenever it has died."""
+    """Restart the worker whenever it has exited."""
 
     async def keep_alive():
         while not ended.is_set():

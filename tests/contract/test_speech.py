@@ -1,4 +1,4 @@
-"""Speech between a client and an audio worker: bodies, files that grow, events, losses, voices."""
+"""Speech through gateway and audio worker: bodies, streamed files, events, losses, voices."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TYPES = {
 
 
 class Booth(AudioHarness):
-    """Speaks in JSON."""
+    """Sends JSON."""
 
     def send(self, text="Hello you there", path=SPEECH, headers=None, **fields):
         body = {"model": "tts-1", "input": text, **fields}

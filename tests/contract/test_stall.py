@@ -1,4 +1,4 @@
-"""Clients that stop taking their answer and stay connected: nothing waits for them for ever."""
+"""Clients that stop reading and stay connected are disconnected."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.wait import until
 
 
 def post(harness: Harness, data: bytes) -> socket.socket:
-    """Return a connection that has sent a request, with small buffers for its answer."""
+    """Return a connection that has sent a request, with small receive buffers."""
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     host, port = harness.url.removeprefix("http://").split(":")
@@ -37,7 +37,7 @@ async def test_a_response_that_is_not_read_is_aborted(harness: Harness, stream: 
 
 
 def is_broken(client: socket.socket) -> bool:
-    """Read everything there is; return whether it ends with a fault."""
+    """Read to the end; return whether the connection was reset."""
     try:
         while client.recv(1 << 20):
             pass

@@ -1,4 +1,4 @@
-"""What a worker holds, seen over HTTP: its prompt cache and its slots."""
+"""Prompt cache and slots of a worker over HTTP."""
 
 from __future__ import annotations
 

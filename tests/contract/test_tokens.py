@@ -1,4 +1,4 @@
-"""Routes that count or show what a prompt becomes, without running it."""
+"""Routes that count tokens or render a prompt without generation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers that answer each call by themselves: bounds, time, losses, and the end of the server."""
+"""Workers with independent calls: limits, timeouts, losses, shutdown."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Annex:
             return reply.status, await reply.json(), reply.headers
 
     def ask(self, text: str) -> asyncio.Task:
-        """Post a text without waiting."""
+        """Post a text in a task."""
         return asyncio.create_task(self.post(input=text))
 
     @property

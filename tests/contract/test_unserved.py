@@ -1,4 +1,4 @@
-"""Routes for which the fleet has no worker: what is malformed is told so, the rest is a 501."""
+"""Routes without a worker: malformed bodies are a 400, all others a 501."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def test_recordings(harness: Harness):
         assert (status, error["type"]) == (501, "not_implemented")
         assert error["message"] == "audio model kind not loaded: stt"
         status, error = await post(harness, path, data=make_form(model="whisper", note=b"x"))
-        # As the reference has it: a missing file is told before a missing model, or after it.
+        # As in the reference, a missing file is reported before or after a missing model.
         translates = path.endswith("translations")
         assert (status, error["param"]) == ((400, "file") if translates else (501, None))
 
@@ -136,7 +136,7 @@ async def test_an_upload_over_the_limit_is_refused_while_it_is_read(harness: Har
     headers = {"Content-Type": "multipart/form-data; boundary=a"}
     if declared:
         headers["Content-Length"] = str(90 * 1024 * 1024)
-    # A server that answers before it has read everything may close the door on the rest.
+    # A server that responds before it has read the body may reset the connection.
     try:
         status, _ = await post(harness, FORMS[0], data=pieces(), headers=headers)
         assert status == 413
@@ -202,5 +202,5 @@ async def test_text_routes_without_a_text_worker_name_what_is_served(kinds, said
                 error = (await reply.json())["error"]
                 assert error["message"] == said
             async with session.post(path, data=b"{") as reply:
-                # Whether a model can fill gaps comes before what they are, by the reference.
+                # As in the reference, a model without infill is reported before an invalid body.
                 assert reply.status == (501 if path == "/infill" else 400), path

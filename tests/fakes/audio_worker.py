@@ -1,4 +1,4 @@
-"""An audio worker without a model: what it is told to do stands in the prompt, or the text.
+"""An audio worker without a model; prompt or text contain directions for it.
 
 The words in brackets are those of embed_worker.py; a transcript is the recording itself, in two
 segments, and speech is the text itself, in two pieces. In a stream, [late=CODE] fails after the
@@ -68,7 +68,7 @@ def _transcript(*segments):
 
 
 def _segments(request):
-    # The blank between them ends the first.
+    # The space between them ends the first.
     first, blank, rest = request.recording.decode().partition(" ")
     return [
         pb.Transcript.Segment(start_s=at, end_s=at + 1, text=text)

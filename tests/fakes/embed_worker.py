@@ -1,4 +1,4 @@
-"""An embed or rerank worker without a model: a real gRPC server that does as its texts say.
+"""An embed or rerank worker without a model: a gRPC server; texts contain directions for it.
 
 The first text of a call may be a word in brackets: [hold] waits for `release`, [die] ends the
 server without an answer, as often as `lives` allows, [fail=CODE] refuses, [none] gives no number.
@@ -56,7 +56,7 @@ class FakeEmbedWorker(worker_pb2_grpc.WorkerServicer, embed_pb2_grpc.EmbedServic
         self._dying: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Listen as a fresh process would."""
+        """Listen, as a new process would."""
         if self._dying is not None:
             await self._dying
         self._instance = secrets.token_hex(4)
@@ -69,14 +69,14 @@ class FakeEmbedWorker(worker_pb2_grpc.WorkerServicer, embed_pb2_grpc.EmbedServic
         embed_pb2_grpc.add_EmbedServicer_to_server(self, server)
 
     async def stop(self) -> None:
-        """End at once."""
+        """Exit at once."""
         if self._server is not None:
             server, self._server = self._server, None
             await server.stop(0)
 
     @property
     def listening(self) -> bool:
-        """Whether it is alive."""
+        """Whether it is running."""
         return self._server is not None
 
     async def Describe(self, request, context):  # noqa: N802

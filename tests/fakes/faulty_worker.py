@@ -1,4 +1,4 @@
-"""A text worker whose model breaks on demand: the real worker over a llama with triggers.
+"""A text worker whose model fails on demand: the real worker with a llama that has triggers.
 
     python -m tests.fakes.faulty_worker --config FLEET --name NAME
 
@@ -27,7 +27,7 @@ def _explode() -> None:
     raise RuntimeError("[metal] this is what a fault of the device says")
 
 
-# Token of the starter model's tokenizer → what to do, and whether each time.
+# Token of the starter model's tokenizer → action, and whether it is repeated.
 FAULTS: Final[dict[int, tuple[str, Callable[[], None], bool]]] = {
     3467: (" raise", _explode, False),
     12193: (" hang", lambda: time.sleep(600), False),

@@ -1,4 +1,4 @@
-"""What the fake text worker says: pseudo-text as a pure function of a request and a position.
+"""The output of the fake text worker: pseudo-text as a pure function of request and position.
 
 A request carries its own stage directions in its prompt, as `[name]` or `[name=value]`, so that
 the same worker serves a whole test and a worker in another process needs no remote control:
@@ -57,7 +57,7 @@ class Token:
 
 
 class Script:
-    """One request as the fake plays it."""
+    """The script of one request."""
 
     def __init__(self, request: pb.GenerateRequest) -> None:
         self.request = request
@@ -79,7 +79,7 @@ class Script:
         return int(self.directions[name]) if name in self.directions else default
 
     def due(self, name: str, position: int) -> bool:
-        """Return whether a direction strikes at a position of this attempt."""
+        """Return whether a direction applies at a position of this attempt."""
         once = name != "poison"
         return self.number(name) == position and (not once or self.request.attempt == 1)
 

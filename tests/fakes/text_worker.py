@@ -94,7 +94,7 @@ class FakeTextWorker(text_pb2_grpc.TextServicer, worker_pb2_grpc.WorkerServicer)
     # ------------------------------------------------------------ life
 
     async def start(self) -> None:
-        """Listen as a fresh process would: a new instance that knows nobody."""
+        """Listen, as a new process would: a new instance without requests."""
         if self._dying is not None:
             await self._dying
             self._dying = None
@@ -110,7 +110,7 @@ class FakeTextWorker(text_pb2_grpc.TextServicer, worker_pb2_grpc.WorkerServicer)
         self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._beat())]
 
     async def stop(self) -> None:
-        """End at once, in the middle of whatever runs."""
+        """Exit at once, with requests running."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -119,7 +119,7 @@ class FakeTextWorker(text_pb2_grpc.TextServicer, worker_pb2_grpc.WorkerServicer)
             await server.stop(0)
 
     async def restart(self) -> None:
-        """Die and come back."""
+        """Exit and start again."""
         await self.stop()
         await self.start()
 
@@ -135,15 +135,15 @@ class FakeTextWorker(text_pb2_grpc.TextServicer, worker_pb2_grpc.WorkerServicer)
 
     @property
     def listening(self) -> bool:
-        """Whether it is alive."""
+        """Whether it is running."""
         return self._server is not None and not self._dying
 
     def forget_watches(self) -> None:
-        """Lose every Watch without telling, as a bug or a half-open connection would."""
+        """Drop every Watch silently, as a half-open connection would."""
         self._outboxes = {}
 
     def repeat_frame_of_attempt(self, attempt: int) -> None:
-        """Send a token of an attempt that is over."""
+        """Send a token of an attempt that has ended."""
         for sequence in self._batch:
             frame = pb.StepFrame(step=self._step)
             out = frame.sequences.add(key=sequence.request.key, attempt=attempt, token_ids=[1])
@@ -202,7 +202,7 @@ class FakeTextWorker(text_pb2_grpc.TextServicer, worker_pb2_grpc.WorkerServicer)
             await asyncio.sleep(float(directions["accept"]))
         if code := directions.get("refuse"):
             await abort(context, ServiceError(code, "Refused as the script says."))
-        # An earlier attempt of the same request has nobody to read it.
+        # Nobody reads an earlier attempt of the same request.
         self._drop(request.gateway_id, request.key)
         self._queue.append(sequence)
         self._queue.sort(key=lambda sequence: sequence.rank)
@@ -314,7 +314,7 @@ class FakeTextWorker(text_pb2_grpc.TextServicer, worker_pb2_grpc.WorkerServicer)
             self._batch.remove(sequence)
 
     def _fail_batch(self) -> None:
-        """Do what a worker does whose step raised: tell everyone, then start anew."""
+        """Behave like a worker after an exception in a step: fail all requests, then restart."""
         error = to_message(ServiceError("engine_failed", "The model failed in a step."))
         for sequence in [*self._batch, *self._queue]:
             frame = pb.StepFrame(step=self._step)
@@ -343,7 +343,7 @@ class FakeTextWorker(text_pb2_grpc.TextServicer, worker_pb2_grpc.WorkerServicer)
             self.send_heartbeats()
 
     def send_heartbeats(self) -> None:
-        """Send one to every gateway now."""
+        """Send a heartbeat to every gateway now."""
         for pulse in self._pulses:
             pulse.put_nowait(self._heartbeat())
 

@@ -1,4 +1,4 @@
-"""Golden cases of every dialect: one folder per oddity that must not change unnoticed.
+"""Golden cases of every dialect: one folder per behaviour that must not change unnoticed.
 
 quirk.txt says what a case pins, request.json is what a client sends, submit.json the canonical
 request it becomes, events.jsonl what a worker may answer, stream.sse and body.json what the client
@@ -38,7 +38,7 @@ DIALECTS: dict[str, Any] = {
 MODEL = "SmolLM2-135M-Instruct"
 CASES = sorted(str(path.parent.relative_to(FOLDER)) for path in FOLDER.glob("*/*/request.json"))
 LEAST_CASES = 12
-# Answered as native completions are: only its request is its own.
+# Responses are those of native completions; only the request differs.
 PARTS = {"infill"}
 
 

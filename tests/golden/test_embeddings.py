@@ -1,4 +1,4 @@
-"""Bodies of embeddings and rerank requests, and the whole of what each is answered with.
+"""Golden cases of embeddings and rerank requests: bodies and complete responses.
 
 A case is a line of a file: the path's form, the body as it is sent, and either the request that
 reaches the worker with the answer of a fixed reply, or the error.
@@ -52,7 +52,7 @@ def answer_rerank(form, body):
 
 
 def run(answer, case):
-    """Return what a case should be equal to."""
+    """Return the expected values of a case."""
     try:
         request, body = answer(case["form"], case["body"].encode())
     except ServiceError as failure:

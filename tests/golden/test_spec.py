@@ -1,4 +1,4 @@
-"""What the dialects say validates against the official specifications."""
+"""Rendered bodies and events validate against the official specifications."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COMPONENTS = {
     "responses": ("openai", "Response", "ResponseStreamEvent"),
 }
 ERRORS = "ErrorResponse"
-# The same route with `?beta=true`, as Claude Code calls it, has a specification of its own.
+# The route with `?beta=true`, which Claude Code uses, has a separate specification.
 BETA = "Beta"
 
 

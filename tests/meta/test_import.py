@@ -1,4 +1,4 @@
-"""Who may import whom, read from the source and from a running process."""
+"""Allowed imports, checked in the source and in a running process."""
 
 from __future__ import annotations
 

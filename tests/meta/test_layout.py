@@ -1,4 +1,4 @@
-"""How large a room and a module may be, and that names mean one thing each."""
+"""Limits on the size of folders and modules, and unique names."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ PACKAGES = ("gateway", "workers", "shared", "deploy")
 MOST_MODULES = 16
 MOST_LINES = 300
 MEDIAN_LINES = 120
-BOUNDED = ("gateway", "shared", "deploy")
-# One module per dialect or format: these may grow.
+BOUNDED = ("gateway", "shared", "deploy", "workers")
+# Folders with one module per format or part of a dialect have no limit.
 UNBOUNDED = ("gateway/dialects/", "workers/text/toolcalls/formats")
 
 MODULES = [
@@ -46,8 +46,6 @@ def test_modules_are_short():
 def test_a_class_name_is_given_once():
     found = {}
     for path in MODULES:
-        if path.is_relative_to("workers/text/toolcalls"):
-            continue
         for node in ast.walk(ast.parse(read(path))):
             if isinstance(node, ast.ClassDef):
                 found.setdefault(node.name, []).append(str(path))
@@ -62,6 +60,6 @@ def test_our_own_modules_are_imported_under_their_names(path):
         module = getattr(node, "module", None) or ""
         for item in node.names:
             name = f"{module}.{item.name}".lstrip(".")
-            # The generated modules have names that are too long to write: text_pb2 as pb.
+            # Aliases of generated modules are allowed: text_pb2 as pb.
             if name.startswith(PACKAGES) and not name.startswith("shared.pb"):
                 assert item.asname is None, f"{name} as {item.asname}"

@@ -2,6 +2,6 @@ from __future__ import annotations
 
 from hypothesis import settings
 
-# The same examples at every run, and no limit on time: the machine may be busy.
+# The same examples in every run, and no time limit, since the machine may be busy.
 settings.register_profile("gateway", derandomize=True, deadline=None)
 settings.load_profile("gateway")

@@ -1,4 +1,4 @@
-"""What hypothesis draws for every dialect: answers as workers give them, and any JSON."""
+"""Hypothesis strategies for all dialects: items of answers, and any JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ values = st.recursive(
 
 @st.composite
 def answers(draw) -> list[Item]:
-    """Items as text.proto orders them, with whatever a worker may put in."""
+    """Draw items in the order of text.proto, with any optional parts."""
     logprobs = draw(st.booleans())
     items: list[Item] = [pb.Accepted(prompt_tokens=3), pb.Event(started=pb.Started())]
     items += [pb.Event(prompt_progress=pb.PromptProgress(done_tokens=1))] * draw(st.integers(0, 2))
@@ -45,13 +45,13 @@ def whole(items) -> Completion:
 
 
 def fail_at(items: Sequence[Item], cut: int) -> list[Item]:
-    """Return an answer that fails after so many events; its Accepted has come in any case."""
+    """Return the items of an answer that fails after `cut` events and its Accepted."""
     failed = pb.Event(failed=pb.Failed(error={"code": "engine_failed", "message": "m"}))
     return [items[0], *items[1:-1][:cut], failed]
 
 
 def refusal(parse: Callable[[bytes], object], body: bytes) -> ServiceError | None:
-    """Return how a body is refused; None when it is parsed."""
+    """Return the error of a body; None if it is parsed."""
     try:
         parse(body)
     except ServiceError as failure:

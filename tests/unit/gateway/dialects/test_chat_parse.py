@@ -1,4 +1,4 @@
-"""What the chat dialect refuses, with the field it names and the sentence it says."""
+"""Errors of chat bodies: the field and the message."""
 
 from __future__ import annotations
 

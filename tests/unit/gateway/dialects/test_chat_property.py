@@ -1,4 +1,4 @@
-"""What holds for every stream and every body, whatever is in it."""
+"""Properties of all chat streams and bodies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def parse(stamp=STAMP, **fields):
 
 
 def read_stream(data: bytes) -> list[dict]:
-    """Return the chunks of a stream, having checked its grammar."""
+    """Check the form of a stream; return its chunks."""
     assert data.endswith(b"\n\n")
     events = data.decode().removesuffix("\n\n").split("\n\n")
     assert all(event.startswith("data: ") and "\n" not in event for event in events)
@@ -121,7 +121,7 @@ messages = st.fixed_dictionaries(
 
 
 def refusal(body: bytes) -> ServiceError | None:
-    """Return how a body is refused; None when it is parsed."""
+    """Return the error of a body; None if it is parsed."""
     try:
         parsed = chat.parse(body, STAMP)
     except ServiceError as failure:

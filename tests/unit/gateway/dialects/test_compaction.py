@@ -1,4 +1,4 @@
-"""Where a history may be cut, what is kept of it, and how a compaction is replayed."""
+"""Cutting a history, kept items, and the replay of a compaction."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ LOOP = [USER, call("1"), output("1"), call("2"), call("3"), output("2"), output(
         ([USER], [0, 1]),
         ([USER, SAID, USER, SAID], [0, 2, 4]),
         (LOOP, [0, 3, 7, 8]),
-        # A call that waits for its output is never parted from what comes.
+        # A call is never separated from its output.
         ([USER, SAID, USER, call("1")], [0, 2]),
         ([USER, call("1"), USER, output("1"), SAID], [0, 4, 5]),
     ],
@@ -89,7 +89,7 @@ turns = st.sampled_from(
 @given(st.lists(turns, max_size=8), st.booleans())
 def test_no_cut_separates_a_call_from_its_output(parts, waits):
     items = [dict(item) for part in parts for item in part]
-    # Ids are of one turn each.
+    # Call ids are unique per turn.
     for index, item in enumerate(items):
         if "call_id" in item:
             group = sum(1 for other in items[:index] if other.get("role"))

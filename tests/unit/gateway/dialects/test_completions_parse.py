@@ -1,4 +1,4 @@
-"""Text completion bodies: what is refused, and what each refusal says."""
+"""Errors of text completion bodies."""
 
 from __future__ import annotations
 

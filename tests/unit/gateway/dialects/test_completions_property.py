@@ -1,4 +1,4 @@
-"""What holds for every text completion, whatever is asked and whatever is answered."""
+"""Properties of all text completions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Grammar:
         self.logprobs: list[dict] = []
 
     def take(self, data: bytes) -> None:
-        """Follow the events in some bytes."""
+        """Read the events in some bytes."""
         assert not data or data.endswith(b"\n\n")
         for event in data.decode().split("\n\n")[:-1]:
             assert event.startswith("data: ")

@@ -1,4 +1,4 @@
-"""Whatever a body holds, it becomes a request that a worker can take, or a refusal."""
+"""Every body becomes a valid request or an error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CARD = worker_pb2.ModelCard(
     vocab_tokens=30_000,
     encoder=worker_pb2.EncoderCard(dimensions=384, takes_instruction=True),
 )
-# Lone surrogates among them.
+# Includes lone surrogates.
 TEXTS = st.one_of(
     st.text(max_size=8),
     st.text(st.characters(categories=("Cs", "Cc", "So")), max_size=4),
@@ -33,7 +33,7 @@ ANYTHING = st.recursive(
 
 
 def refusal(make, body):
-    """Return how a body is refused, None when it is taken."""
+    """Return the error of a body; None if it is accepted."""
     try:
         make(json.dumps(body).encode())
     except ServiceError as failure:
@@ -42,7 +42,7 @@ def refusal(make, body):
 
 
 def check(make, body):
-    """Check that a body is taken, or refused with words for the client."""
+    """Check that a body is accepted or refused with a message."""
     failure = refusal(make, body)
     assert failure is None or (failure.code == "invalid_request" and failure.message)
 

@@ -1,4 +1,4 @@
-"""What a message may ask for, how it is told what it may not, and how its failures are told."""
+"""Message bodies: parsing, refusals, and the form of errors."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ IMAGE = {"type": "image", "source": {"type": "file", "file_id": "f"}}
 def test_an_invalid_field_is_named(fields, param):
     error = refusal(**fields)
     assert error.param == param
-    # This dialect has no place for the name but the message.
+    # Errors of this dialect name the field in the message only.
     if param != "messages":
         assert param.split(".")[0] in error.message
 
@@ -190,7 +190,7 @@ def test_user_ids_separate_caches_and_other_metadata_is_ignored():
 
 
 def test_a_growing_conversation_keeps_its_prompt_prefix():
-    """What is said for the system stays where it was said first."""
+    """System text stays at its first position."""
     turns = [
         {"role": "user", "content": "one"},
         {"role": "system", "content": "note"},

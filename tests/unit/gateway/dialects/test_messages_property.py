@@ -1,4 +1,4 @@
-"""What holds for every message, whatever is asked and whatever is answered."""
+"""Properties of all messages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ THINKING = [
 
 
 def count(items: list[Item]) -> list[Item]:
-    """Make the end of an answer say of its prompt what its beginning does."""
+    """Make the prompt counts at the end of an answer equal those at its start."""
     accepted, end = items[0], items[-1]
     assert isinstance(accepted, pb.Accepted)
     assert isinstance(end, pb.Event)
@@ -39,7 +39,7 @@ counted = answers().map(count)
 asked = st.fixed_dictionaries(
     {"thinking": st.sampled_from(THINKING)}, optional={"max_tokens": st.just(0)}
 )
-# Pieces of which some make up objects, and most do not.
+# Some combinations of pieces are JSON objects, most are not.
 arguments = st.lists(st.sampled_from(["{", "}", ' {"a"', ": 1", "}", "[1]", "\n", '"', "1e999"]))
 
 
@@ -53,7 +53,7 @@ def stream(parsed, items) -> bytes:
 
 
 def call(pieces) -> list[pb.Event]:
-    """Return the events of an answer that is one call with these arguments."""
+    """Return the events of one tool call with these arguments."""
     start = pb.BlockStart(kind=pb.BlockStart.KIND_TOOL_CALL, tool_call_id="call_0", tool_name="f")
     deltas = [pb.Event(delta=pb.Delta(text=piece)) for piece in pieces]
     end = [pb.Event(block_stop=pb.BlockStop()), pb.Event(finished=pb.Finished())]
@@ -61,7 +61,7 @@ def call(pieces) -> list[pb.Event]:
 
 
 def as_object(text: str) -> dict:
-    """Return what a client makes of the arguments in a stream."""
+    """Return the arguments that a client reads from a stream."""
     with contextlib.suppress(ValueError):
         value = json.loads(text)
         if isinstance(value, dict):

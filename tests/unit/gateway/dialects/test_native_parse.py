@@ -1,4 +1,4 @@
-"""Native bodies: what is refused, and what each refusal says."""
+"""Native bodies: parsing and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every native completion, whatever is asked and whatever is answered."""
+"""Properties of all native completions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Grammar:
         self.last: dict = {}
 
     def take(self, data: bytes) -> None:
-        """Follow the events in some bytes."""
+        """Read the events in some bytes."""
         assert not data or data.endswith(b"\n\n")
         for event in data.decode().split("\n\n")[:-1]:
             assert event.startswith("data: ")
@@ -74,7 +74,7 @@ def follow(items, **fields) -> Grammar:
 
 
 def give_ids(items):
-    """Return an answer as it is for a request that wants ids: one per piece of text."""
+    """Return an answer with token ids: one per piece of text."""
     for index, item in enumerate(items):
         if isinstance(item, pb.Event) and item.HasField("delta"):
             item.delta.ids.append(index)

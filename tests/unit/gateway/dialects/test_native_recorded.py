@@ -1,4 +1,4 @@
-"""Native answers beside those of a real llama-server, of which tests/data keeps keys and timings.
+"""Native responses compared with recorded keys and timings of a real llama-server (tests/data).
 
 What a client of llama-server may look for is there; what it does not know may stand beside it.
 """

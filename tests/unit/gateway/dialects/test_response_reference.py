@@ -1,4 +1,4 @@
-"""Where an input refers to items of earlier answers, and what takes their place."""
+"""References to items of earlier responses, and their replacement."""
 
 from __future__ import annotations
 

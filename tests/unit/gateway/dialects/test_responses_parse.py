@@ -1,4 +1,4 @@
-"""What a Responses body becomes, and what it is refused for."""
+"""Responses bodies: parsing and errors."""
 
 from __future__ import annotations
 

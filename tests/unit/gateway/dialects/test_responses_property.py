@@ -1,4 +1,4 @@
-"""What holds for every response, whatever is asked and whatever is answered."""
+"""Properties of all responses."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ asked = st.fixed_dictionaries(
 
 
 def parse(**fields):
-    # Over several lines, which nothing that is repeated in an event may be.
+    # JSON on several lines must be rendered on one line in events.
     return dialect.parse(json.dumps({"input": "x", **fields}, indent=1).encode(), STAMP)
 
 
@@ -72,7 +72,7 @@ def test_output_sent_back_as_input_has_the_same_text(items, fields):
 def test_a_failure_at_any_point_sends_an_error_and_a_failed_response(items, fields, cut, early):
     reader = ResponseReader()
     events = fail_at(items, cut)
-    # A stream may be opened by a comment before anything was accepted.
+    # A comment may open a stream before Accepted.
     reader.feed(stream(parse(**fields), events[-1:] if early else events))
     assert reader.state == "done"
     assert reader.kinds[-2:] == ["error", "response.failed"]
@@ -105,7 +105,7 @@ def test_pings_are_valid_anywhere_but_after_the_end(items, fields, data):
         reader.feed(renderer.feed(item))
     assert renderer.ping() == b""
     assert reader.close()["output"] == reader.items
-    # The first of them may have been the beginning.
+    # The first ping may have opened the stream.
     assert given - 1 <= reader.pings <= reader.comments == given
 
 
@@ -187,7 +187,7 @@ def test_one_odd_field_in_a_good_body_is_parsed_or_refused_by_name(name, value):
         named = f"{failure.param} {failure.message}"
         assert name in named or "JSON" in named
     else:
-        # What was read can be shown.
+        # Every parsed body can be rendered.
         parsed = dialect.parse(body, STAMP)
         read_response(stream(parsed, [pb.Accepted(), pb.Event(finished=pb.Finished())]))
 

@@ -1,4 +1,4 @@
-"""Forms become requests or refusals, and transcripts every kind of answer."""
+"""Parsing of transcription forms, and every form of response."""
 
 from __future__ import annotations
 

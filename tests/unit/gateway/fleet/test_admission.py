@@ -1,4 +1,4 @@
-"""Who goes to a worker, who waits, who is refused; with a clock of its own."""
+"""Admission: forwarding, waiting and refusing, with an injected clock."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Harness:
         return [self.enqueue(priority) for _ in range(count)]
 
     def start(self, ticket: Ticket) -> Mailbox:
-        """Let a ticket's prefill begin."""
+        """Start the prefill of a ticket."""
         ticket.box = Mailbox(1, 1, 0.0, on_end=lambda: None, on_first_token=lambda: None)
         sequence = pb.SequenceFrame()
         sequence.events.add(started=pb.Started())

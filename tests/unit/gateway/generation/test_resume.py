@@ -1,4 +1,4 @@
-"""What may follow a lost attempt, and what the client sees of it."""
+"""Attempts after a loss, and the events the client sees."""
 
 from __future__ import annotations
 

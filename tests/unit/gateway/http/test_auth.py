@@ -1,4 +1,4 @@
-"""Keys: where they come from and what opens the server."""
+"""API keys: sources and checks."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_an_empty_list_of_keys_stops_the_start(text):
 
 
 def passes(keys: Keys, path: str = "/v1/models", **headers: str) -> str:
-    """Return "" or the code of the refusal."""
+    """Return "" or the error code."""
     try:
         keys.check(path, {name.replace("_", "-"): value for name, value in headers.items()})
     except ServiceError as failure:

@@ -1,4 +1,4 @@
-"""One behaviour, two stores: in memory, and in a real Redis server."""
+"""The same tests for the store in memory and the one in a real Redis server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Kept:
     """Makes stores of one kind; each starts empty."""
 
     async def close(self) -> None:
-        """Nothing is left behind."""
+        """Do nothing."""
 
 
 class InMemory(Kept):
@@ -46,7 +46,7 @@ class InRedis(Kept):
         return self.stores[-1]
 
     async def let_pass(self, seconds):
-        """Make everything as old as if so much time had passed: its clock can't be set."""
+        """Age all entries by this time, since Redis' clock can't be set."""
         client = Redis.from_url(self.url)
         for index in await client.keys("mlxcel:*:used"):
             value = index.removesuffix(b"used") + b"value:"
@@ -74,7 +74,7 @@ async def kept(request):
 
 
 async def keys(store, names):
-    """Return which keys are there. Looking counts as a use."""
+    """Return the keys that exist. Reading counts as a use."""
     return "".join([name for name in names if await store.get(name) is not None])
 
 
@@ -132,7 +132,7 @@ async def test_excess_bytes_evict_the_least_recently_used(kept):
         await store.put(name, b"x" * 25)
     await store.put("e", b"x" * 26)
     assert await keys(store, "abcde") == "cde"
-    # What was pushed out, deleted or replaced by less has left its room.
+    # Evicted, deleted and replaced values have freed their bytes.
     await store.delete("c")
     await store.put("d", b"x" * 5)
     await store.put("f", b"x" * 69)
@@ -232,7 +232,7 @@ async def test_a_server_that_does_not_answer_is_unavailable_in_time(redis_server
             assert caught.value.code == "store_unavailable"
         with pytest.raises(ServiceError):
             await store.delete("a")
-        # A connection that is left in the middle of an answer is not used again.
+        # A connection abandoned during a reply is not used again.
         task = asyncio.create_task(store.get("a"))
         await asyncio.sleep(0.05)
         task.cancel()
