@@ -1,7 +1,7 @@
 """A text worker process: `python -m workers.text --config FLEET --name NAME`.
 
 Reads its own section of the fleet file, takes its lock, opens its socket, loads the model on the
-engine thread and serves until it is told to stop, its supervisor is gone, or a step fails.
+engine thread and serves until it is stopped, its supervisor is gone, or a step fails.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ log = logging.getLogger("worker")
 
 
 class TextProcess(WorkerProcess):
-    """The parts of one process. Lives on the event loop."""
+    """The parts of one process; the engine's `EngineObserver`."""
 
     def __init__(self, config: WorkerConfig) -> None:
         super().__init__(config, "mlxcel.v1.Text")
@@ -49,7 +49,7 @@ class TextProcess(WorkerProcess):
         text_pb2_grpc.add_TextServicer_to_server(self._service, self.server)
 
     async def run(self) -> int:
-        """Serve until the end; return the exit code."""
+        """Serve until the process is stopped; return the exit code."""
         return await self.serve(self._engine)
 
     @property
@@ -94,7 +94,7 @@ class TextProcess(WorkerProcess):
         return PrefixCache(limits, store)
 
     def _open_store(self, model: models.TextModel) -> PrefixStore | None:
-        """Return what keeps prefixes on disk, if the disk takes them."""
+        """Return the prefix cache on disk, or None when the folder can't be used."""
         settings = self._settings
         template, _ = read_template(settings, self._folder)
         digest = model_digest(
@@ -104,21 +104,19 @@ class TextProcess(WorkerProcess):
         try:
             return PrefixStore(folder, digest, settings.prompt_cache_dir_bytes)
         except OSError as failure:
-            log.warning("no prompts are kept on disk: %s", failure)
+            log.warning("prompts are not cached on disk: %s", failure)
             return None
 
     def ready(self, parts: EngineParts) -> None:
-        """Part of `Listener`."""
-        self._loop.call_soon_threadsafe(self._announce, parts)
+        self._loop.call_soon_threadsafe(self._open, parts)
 
     def publish(self, step: int, frames: Frames) -> None:
-        """Part of `Listener`."""
         self._loop.call_soon_threadsafe(self._service.outbox.deliver, step, frames)
 
     # ------------------------------------------------------ on the event loop
 
-    def _announce(self, parts: EngineParts) -> None:
-        # The engine's threads have started; what is left only hands on what they make.
+    def _open(self, parts: EngineParts) -> None:
+        # The engine's threads have started; the other threads only deliver what they compute.
         lifecycle.use_batch_scheduling()
         ready = make_ready(parts, self._settings, self._name, self._folder)
         self._service.ready = ready
@@ -126,15 +124,15 @@ class TextProcess(WorkerProcess):
 
 
 def cache_folder(settings: TextSettings, folder: Path) -> Path:
-    """Return where prefixes are kept on disk."""
+    """Return the folder of the prefix cache on disk."""
     return folder / Path(settings.prompt_cache_dir).expanduser()
 
 
 def check(settings: TextSettings, folder: Path) -> None:
-    """Refuse settings that can't work before anything heavy starts.
+    """Refuse settings that can't work, before the model is loaded.
 
     Raises:
-        ConfigError: what is wrong.
+        ConfigError: names the flag and the reason.
     """
     try:
         default_rule(settings.loop_detection, "")

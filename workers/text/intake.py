@@ -1,6 +1,6 @@
 """From a GenerateRequest to a Sequence: defaults, limits, refusals.
 
-Owns what a request may ask of this model and the defaults it gets. Runs on the render thread.
+Owns what this model accepts, and the defaults of requests. Runs on the render thread.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Intake:
         """Return the sequence of a request, earlier attempts replayed.
 
         Raises:
-            ServiceError: the request asks for what this model can't do, or does not fit.
+            ServiceError: the model does not support the request, or it does not fit.
         """
         self._refuse(request)
         self._settle_stop(request.stop)
@@ -96,7 +96,7 @@ class Intake:
         return -1 if request.max_tokens == _UNLIMITED else min(request.max_tokens, _INT32_MAX)
 
     def _settle_stop(self, stop: pb.Stop) -> None:
-        """Fill the defaults into what a request says of its end."""
+        """Fill the defaults into the stop rules of a request."""
         stop.ignore_eos |= self._settings.ignore_eos
         if not stop.strings:
             stop.strings.extend(self._settings.reverse_prompt)
@@ -105,7 +105,7 @@ class Intake:
         """Fill the defaults into a request's sampling settings, and return them.
 
         Raises:
-            ServiceError: a bias on a token that is none.
+            ServiceError: a bias on a token id out of vocabulary.
         """
         settle(self._defaults, request.sampling)
         for token in request.sampling.logit_bias:
@@ -153,15 +153,15 @@ class Intake:
         return self._prompter.tokenize(request, text)
 
     def _refuse_endless(self, text: str) -> None:
-        """Refuse a text that is far too long by its beginning: tokenising it takes minutes.
+        """Refuse a text that is far too long after tokenizing only its beginning.
 
-        Everybody's prompts wait for the same thread. What does not fit by a little is refused by
-        its exact length later.
+        Tokenizing all of it would take minutes, in which all other prompts wait. A text that is
+        slightly too long is refused later, by its exact length.
         """
         size = _CHARACTERS_PER_TOKEN * self._context_tokens
         while 2 * size < len(text):
             count = self._prompter.count(text[:size])
-            # Where a text is cut, its last tokens may be others than in the whole.
+            # At the cut, tokens may differ from those of the whole text.
             if count > 1.25 * self._context_tokens:
                 raise self._too_long(count, "more than ")
             size *= 2
@@ -199,7 +199,7 @@ class Intake:
         An answer without a limit reserves a page and asks for more as it grows.
 
         Raises:
-            ServiceError: that much memory is never to be had.
+            ServiceError: it is more than the worker ever has.
         """
         open_ended = self.wanted_tokens(request) < 0
         expected = min(max_tokens, _OPEN_END_TOKENS) if open_ended else max_tokens
@@ -233,7 +233,7 @@ class Intake:
 
 
 def _join_texts(request: pb.GenerateRequest) -> str:
-    """Return the texts of a prompt that is tokens in part."""
+    """Return the texts of a prompt that consists of pieces or of an infill."""
     gap = request.infill
     texts = [piece.text for piece in request.pieces.pieces]
     texts += [gap.prefix, gap.suffix, gap.prompt, *(snippet.text for snippet in gap.snippets)]

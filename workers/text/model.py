@@ -1,7 +1,7 @@
-"""The loaded model: weights, tokenizer, and what both say about themselves.
+"""The loaded model: network, tokenizer, and their properties.
 
-Owns loading a checkpoint through mlx-lm, and the forward pass; the card that tells of it is
-ready.py's. Loaded and run on the engine thread; the tokenizer side is used by the render thread.
+Owns loading a checkpoint through mlx-lm, and the forward pass; the model card is ready.py's.
+Loaded and run on the engine thread; the tokenizer is used by the render thread.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from workers.text.vocabulary import Vocabulary
 
 log = logging.getLogger(__name__)
 
-# Families say nothing about their context: assume what most small models were trained for.
+# For checkpoints that do not give their context: what most small models were trained for.
 _UNKNOWN_CONTEXT_TOKENS = 4096
-# Rows of the step by which the number of threads is chosen.
+# Rows of the decode step by which the number of threads is chosen.
 _USUAL_ROWS = 8
 
 
@@ -47,8 +47,8 @@ class TextModel:
         batches: whether rows can share one cache; a family without it runs one row at a time.
         pads: whether prompts of different lengths can be fed in one pass.
         context_tokens: what the checkpoint was trained for.
-        footprint: what a sequence's keys and values take.
-        think_tags: what mlx-lm infers from the vocabulary that the model thinks between.
+        footprint: memory of a sequence's keys and values.
+        think_tags: tags of reasoning that mlx-lm finds in the vocabulary.
         new_cache: makes the empty cache of one row.
     """
 
@@ -76,7 +76,8 @@ class TextModel:
 
         Shape: [rows, vocabulary].
         """
-        return self.network(tokens, cache=cache)[:, -1]
+        logits: mx.array = self.network(tokens, cache=cache)
+        return logits[:, -1]
 
 
 def load(path: Path, settings: TextSettings) -> TextModel:
@@ -90,7 +91,7 @@ def load(path: Path, settings: TextSettings) -> TextModel:
     _narrow_head(network)
     # Private arrays (rotary frequencies, say) are not parameters: evaluate them here, too.
     mx.eval(network.state)
-    # The wrapper is mlx-lm's; what it wraps is the tokenizer itself.
+    # mlx-lm wraps the tokenizer and has no public name for it.
     tokenizer = wrapper._tokenizer  # noqa: SLF001
     vocab_tokens = _vocab_tokens(config, tokenizer)
     vocabulary = Vocabulary(tokenizer, vocab_tokens)
@@ -111,10 +112,10 @@ def load(path: Path, settings: TextSettings) -> TextModel:
         end_ids=end_ids,
         keep_ids=(*newlines, *sorted(end_ids)),
         batches=batches,
-        # A sliding window or a recurrent state would take the padding in.
+        # A sliding window or a recurrent state would store the padding.
         pads=all(type(part) is KVCache for part in new_cache()),
         context_tokens=_context_tokens(config),
-        weight_bytes=sum(array.nbytes for _, array in tree_flatten(network.parameters())),
+        weight_bytes=_count_bytes(network),
         footprint=footprint,
         new_cache=new_cache,
         think_tags=(wrapper.think_start, wrapper.think_end) if wrapper.has_thinking else None,
@@ -130,7 +131,7 @@ def _read(path: Path) -> tuple[Any, dict[str, Any], TokenizerWrapper]:
     try:
         network, config = load_model(path)
         wrapper = load_tokenizer(path, eos_token_ids=config.get("eos_token_id"))
-    # mlx-lm, safetensors and transformers raise whatever they please on a broken file.
+    # mlx-lm, safetensors and transformers raise many types on a broken file.
     except Exception as failure:
         reason = (str(failure).strip().splitlines() or [type(failure).__name__])[0][:300]
         raise PermanentError(f"{path} can't be loaded: {reason}") from failure
@@ -149,15 +150,15 @@ def _new_cache(network: Any, settings: TextSettings) -> list[Any]:
 def _try_out(
     path: Path, network: Any, new_cache: Callable[[], list[Any]], settings: TextSettings
 ) -> Footprint:
-    """Run the network once and return what a cache takes.
+    """Run the network once and return the footprint of its cache.
 
     Raises:
-        PermanentError: it can't run, whatever else happens.
+        PermanentError: it can't run, and will not at the next start.
     """
     try:
         return _warm_up(network, new_cache)
-    # Shapes that don't go together, such as heads that --kv-group-size does not divide. A fault
-    # of the device is a RuntimeError, and may be gone at the next start.
+    # Shapes that do not match, such as heads that --kv-group-size does not divide. A fault of the
+    # device is a RuntimeError, and may be gone at the next start.
     except ValueError as failure:
         option = f" with --kv-bits {settings.kv_bits}" if settings.kv_bits else ""
         reason = str(failure).strip().splitlines()[0][:300]
@@ -168,7 +169,7 @@ def _warm_up(network: Any, new_cache: Callable[[], list[Any]]) -> Footprint:
     """Run the network once, so that kernels are compiled before the first request.
 
     Raises:
-        PermanentError: it gives no finite number; serving it would give garbage.
+        PermanentError: its logits are not finite.
     """
     cache = new_cache()
     logits = network(mx.array([[1, 2, 3, 4]]), cache=cache)[:, -1]
@@ -177,12 +178,12 @@ def _warm_up(network: Any, new_cache: Callable[[], list[Any]]) -> Footprint:
         cache = [part.merge([part]) for part in cache]
     logits = network(mx.argmax(logits, axis=-1)[:, None], cache=cache)
     if not bool(mx.all(mx.isfinite(logits)).item()):
-        raise PermanentError("the model gives no finite numbers; the checkpoint is broken")
+        raise PermanentError("the logits of the model are not finite: the checkpoint is broken")
     return footprint
 
 
 def _settle_threads(network: Any, new_cache: Callable[[], list[Any]], rows: int) -> None:
-    """Let the machine choose its threads by a decode step of a few rows."""
+    """Choose the number of threads by measuring a decode step of a few rows."""
 
     def step() -> None:
         mx.eval(network(mx.array([[1]] * rows), cache=new_cache()))
@@ -190,6 +191,11 @@ def _settle_threads(network: Any, new_cache: Callable[[], list[Any]], rows: int)
     threads = runtime.settle_threads(step)
     if threads is not None:
         log.info("matrix products use %d of %d processors", threads, os.cpu_count() or 1)
+
+
+def _count_bytes(network: Any) -> int:
+    arrays: Any = tree_flatten(network.parameters())
+    return sum(array.nbytes for _, array in arrays)
 
 
 def _vocab_tokens(config: dict[str, Any], tokenizer: Any) -> int:
@@ -207,11 +213,11 @@ def _context_tokens(config: dict[str, Any]) -> int:
 
 
 def _narrow_head(network: Any) -> None:
-    """Make the output head look at the last position alone, where we recognise it.
+    """Make the output head compute the last position only, in families whose head is found.
 
-    Nobody reads the logits of a prompt's inner positions; for a chunk of 512 tokens and a
-    vocabulary of 150,000 they would be a quarter of the work and 300 MB. Other families compute
-    every position, and `TextModel.forward` takes the last: slower, not wrong.
+    The logits of the other positions are not used; for a chunk of 512 tokens and a vocabulary of
+    150,000 they would be a quarter of the work and 300 MB. Other families compute every position,
+    and `TextModel.forward` takes the last.
     """
     language = getattr(network, "language_model", network)
     head = getattr(language, "lm_head", None)
@@ -224,11 +230,12 @@ def _narrow_head(network: Any) -> None:
 
 
 def _narrow(layer: nn.Module, method: str) -> None:
-    """Give one layer a class of its own whose `method` sees the last position only."""
+    """Replace the class of one layer by one whose `method` gets the last position only."""
     kind = type(layer)
     whole = getattr(kind, method)
 
     def last(self: nn.Module, hidden: mx.array) -> mx.array:
-        return whole(self, hidden[:, -1:])
+        logits: mx.array = whole(self, hidden[:, -1:])
+        return logits
 
     layer.__class__ = type(f"LastPosition{kind.__name__}", (kind,), {method: last})

@@ -1,7 +1,7 @@
-"""What a text worker is once its model is loaded: what takes requests in, and its card.
+"""What a text worker has once its model is loaded: intake, prompter and card.
 
-Owns the putting together of both out of the model and the settings, and the context of a slot.
-What runs sequences is the engine's. Made on the event loop, once; nothing in it changes.
+Owns making them from the model and the settings, and the context of a slot. Made once, on the
+event loop; nothing in it changes. The engine owns what runs sequences.
 """
 
 from __future__ import annotations
@@ -31,8 +31,6 @@ _MIN_SLOT_CONTEXT_TOKENS = 512
 
 @dataclass(frozen=True)
 class Ready:
-    """What exists once the model is loaded."""
-
     model: TextModel
     card: worker_pb2.ModelCard
     prompter: Prompter
@@ -42,11 +40,11 @@ class Ready:
 
 
 def make_ready(parts: EngineParts, settings: TextSettings, name: str, folder: Path) -> Ready:
-    """Return what serves requests.
+    """Make what serves requests.
 
     Args:
         name: of the worker in the fleet.
-        folder: where relative paths of the settings start.
+        folder: base of relative paths in the settings.
     """
     model, budget = parts.model, parts.scheduler.memory.budget_bytes
     if parts.scheduler.slots < settings.parallel:
@@ -71,7 +69,7 @@ def make_ready(parts: EngineParts, settings: TextSettings, name: str, folder: Pa
 
 
 def slot_context(settings: TextSettings, trained_tokens: int) -> int:
-    """Return the context of one slot: the part of --ctx-size, or what the model knows."""
+    """Return the context of one slot: its part of --ctx-size, or the model's own."""
     if settings.ctx_size <= 0:
         return trained_tokens
     part = max(_MIN_SLOT_CONTEXT_TOKENS, settings.ctx_size // settings.parallel)
@@ -81,7 +79,6 @@ def slot_context(settings: TextSettings, trained_tokens: int) -> int:
 def _describe(
     model: TextModel, settings: TextSettings, context_tokens: int
 ) -> worker_pb2.ModelCard:
-    """Return what is to be said of a checkpoint."""
     tokenizer = model.tokenizer
     return worker_pb2.ModelCard(
         kind="text",
@@ -104,7 +101,7 @@ def _describe(
 
 
 def _describe_answers(card: worker_pb2.ModelCard, prompter: Prompter, intake: Intake) -> None:
-    """Say what the chat template makes the model able to."""
+    """Add to a card what depends on the chat template."""
     detected = intake.answers.detected
     card.chat_template = prompter.template
     card.tool_call_format = detected.name if detected else ""

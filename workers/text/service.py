@@ -1,7 +1,7 @@
-"""The gRPC face of a text worker.
+"""The Text service of a worker.
 
-Owns the RPCs and the render thread. Runs on the event loop; what takes long goes to the render
-thread, what belongs to a request to the engine, by its queue.
+Owns the RPCs and the render thread. Runs on the event loop; templates and tokenization run on the
+render thread, requests on the engine thread, to which commands are queued.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from workers.worker_service import WorkerService
 
 log = logging.getLogger(__name__)
 
-# Prompts that wait for the render thread. The gateway's own queue limit is far below.
+# Calls that wait for the render thread. The gateway's own queue limit is far below.
 _MAX_RENDERING = 256
-# Long enough for any step but a hanging one.
+# Any step that does not hang is shorter.
 _ENGINE_CALL_S = 60.0
 
 T = TypeVar("T")
@@ -65,10 +65,10 @@ class TextService(text_pb2_grpc.TextServicer):
     async def Submit(self, request: pb.GenerateRequest, context: RpcContext) -> pb.Accepted:
         ready = self.require_ready()
         if self._worker.draining:
-            raise ServiceError("worker_unavailable", "The worker is going down.")
+            raise ServiceError("worker_unavailable", "The worker is stopping. Try again.")
         self._check_watched(request.gateway_id)
         sequence, accepted = await self._off_loop(_take_in, ready, request)
-        # The Watch may have ended meanwhile, and with it whoever would cancel this request.
+        # If the Watch has ended meanwhile, no gateway would cancel this request.
         self._check_watched(request.gateway_id)
         self._engine.put(SubmitCommand(sequence))
         accepted.step = self._engine.snapshot.step
@@ -157,17 +157,17 @@ class TextService(text_pb2_grpc.TextServicer):
             slot.id = number
         return reply
 
-    # ---------------------------------------------------------------- innards
+    # ---------------------------------------------------------------- internals
 
     def _check_watched(self, gateway_id: str) -> None:
         if not self.outbox.watched(gateway_id):
             raise ServiceError("watch_missing", "Open a Watch before Submit.")
 
     async def _off_loop(self, work: Callable[..., T], *args: Any) -> T:
-        """Run something on the render thread.
+        """Call a function on the render thread.
 
         Raises:
-            ServiceError: too much waits for it.
+            ServiceError: too many calls wait for it.
         """
         if self._rendering >= _MAX_RENDERING:
             raise ServiceError("server_busy", "Too many prompts are waiting.", retry_after_s=1.0)
@@ -179,7 +179,7 @@ class TextService(text_pb2_grpc.TextServicer):
             self._rendering -= 1
 
     async def _on_engine(self, work: Callable[[], T]) -> T:
-        """Run something on the engine thread, between two steps."""
+        """Call a function on the engine thread, between two steps."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
 

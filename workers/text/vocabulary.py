@@ -2,7 +2,7 @@
 
 Owns the table of every token's bytes and which tokens are control tokens. Text is assembled
 from bytes, so a character split over tokens is whole as soon as its last byte is there,
-whatever the tokenizer's own decoder does about spaces. Immutable after construction.
+whatever the tokenizer's own decoder does with spaces. Immutable after construction.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
-# What a character stands for that stands for no byte: past Latin-1.
+# Stands for "no byte": past Latin-1.
 _NO_BYTE = "\uffff"
 # SentencePiece writes a space as U+2581.
 _SPACE_MARK = "\u2581"
@@ -71,8 +71,8 @@ def _decoder_parts(tokenizer: Any) -> list[dict[str, Any]]:
 def _strips(part: dict[str, Any]) -> bool:
     """Return whether a part of the decoder drops the space before the first word."""
     if part["type"] == "Metaspace":
-        return part.get("prepend_scheme") != "never"
-    return part["type"] == "Strip" and part.get("start", 0) > 0
+        return bool(part.get("prepend_scheme") != "never")
+    return part["type"] == "Strip" and bool(part.get("start", 0) > 0)
 
 
 def _reader(tokenizer: Any, decoder: set[str]) -> Any:
@@ -81,20 +81,20 @@ def _reader(tokenizer: Any, decoder: set[str]) -> Any:
         return lambda _, name: _byte_level(name)
     if decoder & {"ByteFallback", "Metaspace", "Replace"}:
         return lambda _, name: _sentence_piece(name)
-    # Decoders we have no rule for (WordPiece, tiktoken in Python): ask the tokenizer itself.
+    # Decoders without a rule here (WordPiece, tiktoken in Python): use the tokenizer itself.
     return lambda index, _: tokenizer.decode([index]).encode()
 
 
 def _byte_level(name: str | None) -> bytes:
-    # One name after the other took a second of every start with a large vocabulary.
+    # Character by character, a large vocabulary took a second of every start.
     try:
         return (name or "").translate(_byte_alphabet()).encode("latin-1")
     except UnicodeEncodeError:
-        return b"".join(map(_spell, name or ""))
+        return b"".join(map(_encode_character, name or ""))
 
 
-def _spell(character: str) -> bytes:
-    """Return the byte a character stands for; of one that stands for none, its own."""
+def _encode_character(character: str) -> bytes:
+    """Return the byte a character stands for, else its UTF-8 bytes."""
     byte = _byte_alphabet().get(ord(character), _NO_BYTE)
     return character.encode() if byte == _NO_BYTE else byte.encode("latin-1")
 
@@ -110,7 +110,7 @@ def _sentence_piece(name: str | None) -> bytes:
 def _byte_alphabet() -> dict[int, str]:
     """Return the byte, as a character below 256, of each of GPT-2's printable stand-ins.
 
-    What else is below 256 and no ASCII becomes a character that is no byte.
+    Other characters from 128 to 255 stand for no byte.
 
     Source: openai/gpt-2, src/encoder.py, bytes_to_unicode: printable Latin-1 bytes stand for
     themselves, the others for U+0100 onwards in order.

@@ -1,4 +1,4 @@
-"""How many bytes of keys and values a sequence will need, for every family of model.
+"""Memory that a sequence's keys and values take, for every family of model.
 
 Measured on a real cache of the loaded model, not computed from its configuration: a plain cache
 grows with every token, a sliding window up to its size, a recurrent state not at all.
@@ -15,17 +15,17 @@ from mlx_lm.models.cache import ArraysCache, CacheList
 
 # Plain caches grow by this many tokens at a time (KVCache.step).
 GROWTH_TOKENS = 256
-# Activations of a prefill chunk and what MLX keeps for reuse.
+# For activations of a prefill chunk, and buffers that MLX keeps for reuse.
 _WORKING_SHARE = 0.1
 
 
 @dataclass(frozen=True)
 class Footprint:
-    """The memory law of one model's cache.
+    """Cache size of one model by number of tokens.
 
     Attributes:
-        parts: (bytes per token, tokens after which it grows no more) of each layer that grows.
-        fixed_bytes: of the layers that don't.
+        parts: (bytes per token, most tokens kept) of each layer whose cache grows.
+        fixed_bytes: of all other layers.
     """
 
     parts: tuple[tuple[float, float], ...]
@@ -53,12 +53,12 @@ class Footprint:
 
 
 def plan_budget(memory_bytes: int, weight_bytes: int, cap_bytes: int) -> int:
-    """Return what the requests of a worker may hold together.
+    """Return the memory for the caches of all running requests.
 
     Args:
         memory_bytes: the worker's share of the device.
         weight_bytes: of the loaded model.
-        cap_bytes: an operator's limit, which can only lower the result; 0 for none.
+        cap_bytes: a configured limit, which can only lower the result; 0 for none.
     """
     working = int(memory_bytes * _WORKING_SHARE)
     left = max(0, memory_bytes - weight_bytes - working)
@@ -66,7 +66,7 @@ def plan_budget(memory_bytes: int, weight_bytes: int, cap_bytes: int) -> int:
 
 
 def measure(cache: list[Any]) -> Footprint:
-    """Return the law of a cache that has been fed some tokens."""
+    """Return the footprint of a model, given a cache that has been fed some tokens."""
     parts, fixed = [], 0
     for part in _flatten(cache):
         if isinstance(part, ArraysCache):

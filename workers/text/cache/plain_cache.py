@@ -1,9 +1,8 @@
-"""Rows of plain key-value caches put side by side, with no more copying than that takes.
+"""Joins rows of plain key-value caches with a single copy.
 
-mlx-lm's own `extend` pads what is there, pads what comes, joins both, and copies everything once
-more when the next token needs room: half a second for a long prompt that joins seven streams of a
-small model here. This writes every row once, into arrays with room for what comes next. Engine
-thread only.
+mlx-lm's own `extend` pads both caches, joins them, and copies everything again when the next token
+needs room: half a second for a long prompt that joins seven streams of a small model here. This
+writes every row once, into arrays with room for the next tokens. Engine thread only.
 """
 
 from __future__ import annotations
@@ -16,16 +15,17 @@ from mlx_lm.models.cache import BatchKVCache, KVCache
 
 
 def is_plain(cache: Any) -> bool:
-    """Return whether a layer's cache holds the keys and values of every token, and no more."""
+    """Return whether a layer's cache holds the keys and values of every token, and nothing else."""
     return type(cache) in {KVCache, BatchKVCache}
 
 
 def join(cache: KVCache | BatchKVCache, others: Rows[KVCache]) -> BatchKVCache:
-    """Return one layer's rows and those of `others` behind them, lazily.
+    """Return one layer's rows followed by those of `others`, lazily.
 
     All hold at least one token. Rows end at the same position, each as long as it was.
     """
-    parts = [cache, *others]
+    # mlx-lm's caches are annotated in part.
+    parts: list[Any] = [cache, *others]
     longest = max(part.size() for part in parts)
     padding = [_padding(part) + longest - part.size() for part in parts]
     offsets = [_offset(part) for part in parts]

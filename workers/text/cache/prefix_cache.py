@@ -1,9 +1,9 @@
-"""Keys and values of prompts already seen, for prompts that begin the same way.
+"""The prompt cache: keys and values of past prompts, for prompts with a common prefix.
 
-Owns the entries, what is thrown out when, and the counters. An entry is the cache of one row and
-the ids it holds. One that can be trimmed serves every prompt that shares a beginning with it; one
-that can't (a wrapped sliding window, a recurrent state) serves only prompts that begin with all of
-it. A hit leaves at least one token to feed, since logits come from feeding. Engine thread only.
+Owns the entries, their eviction, and the counters. An entry is the cache of one row and the ids it
+holds. One that can be trimmed serves every prompt with a common prefix; one that can't (a wrapped
+sliding window, a recurrent state) serves only prompts that begin with all of it. A hit leaves at
+least one token to feed, since logits come from feeding. Engine thread only.
 
 mlx-lm's LRUPromptCache has no refresh on hit, no age limit and no removal of single entries, and
 its trie keeps a dictionary per token; comparing arrays of ids is smaller and fast enough.
@@ -25,11 +25,11 @@ from shared.pb import text_pb2 as pb
 
 @dataclass(frozen=True)
 class PrefixLimits:
-    """How much is kept and for how long.
+    """Limits of the prompt cache.
 
     Attributes:
-        min_tokens: a shorter common beginning is not worth an entry.
-        ttl_s: age since the last hit at which an entry goes.
+        min_tokens: shorter prefixes are neither stored nor used.
+        ttl_s: time since the last use after which an entry is evicted.
     """
 
     capacity_bytes: int
@@ -51,7 +51,7 @@ class PrefixEntry:
 
 
 class Held(Protocol):
-    """What decides how far an entry reaches, in memory or on disk."""
+    """An entry in memory or on disk."""
 
     @property
     def tokens(self) -> np.ndarray:
@@ -59,24 +59,24 @@ class Held(Protocol):
 
     @property
     def trimmable(self) -> bool:
-        """Whether a part of it is of use."""
+        """Whether a prefix of it can be used."""
 
 
 class PrefixStorage(Protocol):
-    """Where entries outlive the process: `prefix_store.PrefixStore`."""
+    """Keeps entries beyond the end of the process: `prefix_store.PrefixStore`."""
 
     def put(self, entry: PrefixEntry) -> None:
         """Keep an entry."""
 
     def entries(self, namespace: bytes) -> Sequence[Any]:
-        """Return what is kept of a namespace: `Held` objects."""
+        """Return the stored entries of a namespace: `Held` objects."""
 
     def load(self, stored: Any) -> list[Any] | None:
-        """Return the cache of one, or None when it is not whole."""
+        """Return the cache of one, or None when its file is damaged."""
 
 
 def usable_tokens(entry: Held, tokens: np.ndarray) -> int:
-    """Return how many leading ids of a prompt an entry can stand for."""
+    """Return how many leading ids of a prompt an entry can replace."""
     limit = min(len(entry.tokens), len(tokens) - 1)
     if not entry.trimmable and limit < len(entry.tokens):
         return 0
@@ -86,10 +86,10 @@ def usable_tokens(entry: Held, tokens: np.ndarray) -> int:
 
 
 class PrefixCache:
-    """Entries of one model, newest use last.
+    """Entries of one model, in order of their last use.
 
     Args:
-        store: where entries outlive the process, if anywhere.
+        store: keeps entries on disk; None for memory only.
         clock: seconds, monotonic.
     """
 
@@ -107,15 +107,15 @@ class PrefixCache:
         self.counts = pb.CacheStatsReply()
 
     def find(self, namespace: bytes, ids: Sequence[int]) -> tuple[list[Any], int] | None:
-        """Return a cache of one row that holds a beginning of `ids`, and how many ids that is.
+        """Return a cache of one row that holds a prefix of `ids`, and the length of that prefix.
 
-        The cache is the caller's own: what it does to it changes no entry.
+        The cache is a copy: the caller may change it.
         """
         self._expire()
         self.counts.lookups += 1
         tokens = np.asarray(ids, dtype=np.int32)
         entry, common = self._best(namespace, tokens)
-        if self._fetch(namespace, tokens, common):
+        if self._load_longer(namespace, tokens, common):
             entry, common = self._best(namespace, tokens)
         if entry is None or common < self._limits.min_tokens:
             return None
@@ -129,7 +129,7 @@ class PrefixCache:
         return cache, common
 
     def add(self, namespace: bytes, ids: Sequence[int], cache: list[Any]) -> None:
-        """Keep a cache of one row that nobody will change any more.
+        """Add a cache of one row, which must not be changed afterwards.
 
         Args:
             ids: exactly what the cache holds.
@@ -142,19 +142,19 @@ class PrefixCache:
         if nbytes > self._limits.capacity_bytes:
             self.counts.rejections_oversized += 1
             return
-        # Looking at every number comes last: it takes a pass over the whole cache.
+        # Checked last, since it reads the whole cache.
         if self._covered(namespace, tokens, trimmable=trimmable) or not _finite(cache):
             return
         entry = PrefixEntry(namespace, tokens, cache, trimmable, nbytes)
         if trimmable:
             self._drop_prefixes(entry)
         self.counts.inserts += 1
-        self._bring_in(entry)
+        self._insert(entry)
         if self._store is not None:
             self._store.put(entry)
 
     def shrink(self, capacity_bytes: int) -> None:
-        """Throw out the longest unused entries until no more than this is held."""
+        """Evict the least recently used entries until the rest fits."""
         while self._entries and (
             self.nbytes > capacity_bytes or len(self._entries) > self._limits.max_entries
         ):
@@ -162,14 +162,14 @@ class PrefixCache:
             self.counts.evictions_lru += 1
 
     def reset(self) -> tuple[int, int]:
-        """Throw everything out; return the bytes and entries that went."""
+        """Remove all entries; return their bytes and their number."""
         freed = self.nbytes, len(self._entries)
         self._entries.clear()
         self.nbytes = 0
         return freed
 
     def stats(self) -> pb.CacheStatsReply:
-        """Return counters and sizes."""
+        """Return counters and sizes, as a copy."""
         reply = pb.CacheStatsReply()
         reply.CopyFrom(self.counts)
         reply.enabled = True
@@ -179,11 +179,11 @@ class PrefixCache:
         reply.max_entries = self._limits.max_entries
         return reply
 
-    def _fetch(self, namespace: bytes, tokens: np.ndarray, common: int) -> bool:
-        """Bring in an entry from disk that stands for more of `tokens`; return whether it did.
+    def _load_longer(self, namespace: bytes, tokens: np.ndarray, common: int) -> bool:
+        """Load an entry from disk with a longer prefix of `tokens`; return whether there was one.
 
         Args:
-            common: how many of them an entry here stands for.
+            common: length of the longest prefix in memory.
         """
         if self._store is None:
             return False
@@ -194,13 +194,13 @@ class PrefixCache:
                 break
             cache = self._store.load(item)
             if cache is not None:
-                self._bring_in(
+                self._insert(
                     PrefixEntry(namespace, item.tokens, cache, item.trimmable, _size(cache))
                 )
                 return True
         return False
 
-    def _bring_in(self, entry: PrefixEntry) -> None:
+    def _insert(self, entry: PrefixEntry) -> None:
         entry.used_s = self._clock()
         self._entries.append(entry)
         self.nbytes += entry.nbytes
@@ -215,7 +215,7 @@ class PrefixCache:
         return found, longest
 
     def _covered(self, namespace: bytes, tokens: np.ndarray, *, trimmable: bool) -> bool:
-        """Return whether an entry already gives all of this, and refresh it."""
+        """Return whether an entry already holds all of `tokens`, and mark it as used."""
         for entry in self._of(namespace):
             same = len(entry.tokens) == len(tokens)
             longer = trimmable and entry.trimmable and len(entry.tokens) > len(tokens)
@@ -225,7 +225,7 @@ class PrefixCache:
         return False
 
     def _drop_prefixes(self, newer: PrefixEntry) -> None:
-        """Drop what the newer entry gives as well."""
+        """Remove entries that are a prefix of a newer one."""
         for entry in list(self._of(newer.namespace)):
             shorter = entry.trimmable and len(entry.tokens) < len(newer.tokens)
             if shorter and np.array_equal(newer.tokens[: len(entry.tokens)], entry.tokens):

@@ -1,17 +1,16 @@
 """The rows that decode together, over mlx-lm's cache classes.
 
-Owns the arrays: the batch's cache, the tokens in flight, prefill of single rows, and rows coming
-and going. Which token a row gets is draw.py's; requests that wait and text are others'. Everything
-runs on the engine thread.
+Owns the arrays: the batch's cache, the tokens in flight, prefill, and rows that join and leave.
+Sampling is next_token.py's. Runs on the engine thread.
 
-A step has three parts, so that the processor is never idle while Python works: `build` makes the
+A step has three parts, so that the device is never idle while Python works: `build` makes the
 graph of the next forward pass while the last one computes, `collect` waits for its tokens, and
 `launch` samples the next ones and starts computing them. Where no row's next token depends on what
-Python makes of the last, a step is launched before the tokens of the one before are collected.
+Python makes of the last, a step is launched before the tokens of the previous one are collected.
 
-Each prompt is prefilled in a cache of its own, and a long one costs nobody its padding; short ones
-that come together share one pass. A row that decodes alone stays in such a cache: without padding
-there is no mask to make and apply, which is a tenth to a fifth of a small model's step.
+Each prompt is prefilled in a cache of its own, so that a long one does not pad the others; short
+ones that arrive together share one pass. A row that decodes alone stays in such a cache: without
+padding there is no mask, which is a tenth to a fifth of a small model's step.
 """
 
 from __future__ import annotations
@@ -46,11 +45,11 @@ class Batch:
         self._tokens: mx.array | None = None
         self._logprob: Logprob | None = None
         self._logits: mx.array | None = None
-        self._drawer: NextToken | None = None
-        # Leading rows whose token in flight has not been returned; rows that joined since bring
-        # a token that has.
+        self._next_token: NextToken | None = None
+        # Leading rows whose token in flight has not been returned. Rows that joined since have a
+        # token that was returned by `first`.
         self._due = 0
-        # Rows and tokens of the step before the one that was launched ahead of them.
+        # Rows and tokens of the previous step, when a step was launched before collecting them.
         self._earlier: tuple[list[Sequence], mx.array] | None = None
 
     # -------------------------------------------------------------- the step
@@ -76,13 +75,13 @@ class Batch:
         return sampled
 
     def wait(self) -> None:
-        """Wait for what is in flight, without collecting it."""
+        """Wait for the step in flight, without collecting its tokens."""
         if self._tokens is not None:
             mx.eval(self._tokens)
 
     def launch_ahead(self) -> bool:
-        """Launch before `collect`, if that can be; return whether it was done."""
-        if not self.rows or any(map(next_token.looks_back, self.rows)):
+        """Launch before `collect` unless a row depends on its last token; return whether it did."""
+        if not self.rows or any(map(next_token.depends_on_last, self.rows)):
             return False
         assert self._tokens is not None
         earlier = self.rows[: self._due], self._tokens
@@ -96,9 +95,9 @@ class Batch:
             return
         self.build()
         assert self._logits is not None
-        if self._drawer is None:
-            self._drawer = NextToken(self._model, self.rows)
-        self._tokens, self._logprob = self._drawer.draw(self._logits, self._due)
+        if self._next_token is None:
+            self._next_token = NextToken(self._model, self.rows)
+        self._tokens, self._logprob = self._next_token.sample(self._logits, self._due)
         self._logits, self._due = None, len(self.rows)
         mx.async_eval(self._tokens, *(self._logprob.arrays if self._logprob else ()))
 
@@ -124,8 +123,8 @@ class Batch:
     def prefill_together(self, sequences: Rows[Sequence]) -> int:
         """Feed whole prompts of which nothing has been fed; return how many tokens that took.
 
-        The weights are read once for all of them. Each then has a cache of its own and its first
-        token, as after `prefill`. Only for a model that `pads`.
+        The weights are read once for all of them. Afterwards each has a cache of its own and its
+        first token, as after `prefill`. Only for a model that `pads`.
         """
         feeds = [sequence.feed for sequence in sequences]
         longest = max(map(len, feeds))
@@ -142,19 +141,19 @@ class Batch:
     def _begin(self, sequence: Sequence, logits: mx.array) -> None:
         """Sample a sequence's first token, and start computing it."""
         assert sequence.cache is not None
-        drawer = NextToken(self._model, [sequence])
-        sequence.pending, sequence.pending_logprob = drawer.draw(logits)
+        sampler = NextToken(self._model, [sequence])
+        sequence.pending, sequence.pending_logprob = sampler.sample(logits)
         mx.async_eval(sequence.pending, [cache.state for cache in sequence.cache])
 
     def first(self, sequence: Sequence) -> Sampled:
-        """Wait for the token that `prefill` began to compute."""
+        """Wait for a sequence's first token, which `prefill` started to compute."""
         assert sequence.pending is not None
         return next_token.read([sequence], sequence.pending, sequence.pending_logprob)[0]
 
-    # ------------------------------------------------------- rows come and go
+    # ------------------------------------------------------- rows join and leave
 
     def join(self, sequences: Rows[Sequence]) -> None:
-        """Add rows whose cache and pending token are at hand; after a launch, before a build."""
+        """Add rows that have a cache and a pending token; after a launch, before a build."""
         assert self._logits is None
         if not sequences:
             return
@@ -164,7 +163,7 @@ class Batch:
         for sequence in sequences:
             self.rows.append(sequence)
             sequence.cache = sequence.pending = sequence.pending_logprob = None
-        self._drawer = None
+        self._next_token = None
 
     def _add_caches(self, caches: Rows[list[Any]]) -> None:
         if not self.rows:
@@ -178,17 +177,17 @@ class Batch:
         self._cache = [_joined(part, more) for part, more in zip(self._cache, others, strict=True)]
 
     def drop(self, ended: Rows[Sequence]) -> None:
-        """Take rows out for good."""
+        """Remove rows that have ended."""
         gone = {id(sequence) for sequence in ended}
         keep = [index for index, row in enumerate(self.rows) if id(row) not in gone]
         if len(keep) < len(self.rows):
             self._keep(keep)
 
     def take(self, sequence: Sequence) -> None:
-        """Take a row out with its cache and its next token, to be joined again later.
+        """Remove a row with its cache and its next token, to join again later.
 
-        Its cache is never trimmed: on a wrapped sliding window or a recurrent state that would
-        silently give wrong text. Call it right after `collect`, before the next build.
+        Its cache is never trimmed: with a sliding window that has wrapped, or a recurrent state,
+        that would silently give wrong text. Call it right after `collect`, before the next build.
         """
         assert self._logits is None
         assert self._tokens is not None
@@ -223,7 +222,7 @@ class Batch:
             for part in self._cache:
                 part.filter(keep)
         self.rows = [self.rows[index] for index in keep]
-        self._drawer = None
+        self._next_token = None
         self._due = sum(index < self._due for index in keep)
         if not keep:
             self._cache, self._tokens, self._logits = [], None, None
@@ -236,12 +235,12 @@ class Batch:
 
     @property
     def kv_bytes(self) -> int:
-        """Bytes of the batch's cache."""
+        """Of the batch's cache."""
         return sum(part.nbytes for part in self._cache)
 
 
 def _joined(mine: Any, others: Rows[Any]) -> Any:
-    """Return one layer's cache with the rows of others behind its own."""
+    """Return one layer's cache with the rows of others after its own."""
     if plain_cache.is_plain(mine):
         return plain_cache.join(mine, others)
     for other in others:

@@ -1,4 +1,4 @@
-"""What other threads may ask of the engine. Commands are looked at between two steps."""
+"""Commands of other threads to the engine, executed between two steps."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from workers.text.engine.sequence import Sequence
 
 @dataclass(frozen=True)
 class SubmitCommand:
-    """A sequence to be queued."""
-
     sequence: Sequence
 
 
 @dataclass(frozen=True)
 class CancelCommand:
-    """A request to be dropped; without a key, all of that gateway's."""
+    """Cancels a request; without a key, all of that gateway's."""
 
     gateway_id: str
     key: int | None = None
@@ -25,12 +23,12 @@ class CancelCommand:
 
 @dataclass(frozen=True)
 class StopCommand:
-    """The end of the thread."""
+    """Ends the thread."""
 
 
 @dataclass(frozen=True)
 class EngineCall:
-    """Something to be done between two steps, on the engine thread; `done` gets the result."""
+    """Calls `work` on the engine thread, then `done` with its result."""
 
     work: Callable[[], object]
     done: Callable[[object], None]

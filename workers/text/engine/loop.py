@@ -168,7 +168,7 @@ class Engine:
             command.done(result)
             return
         if isinstance(command, SubmitCommand):
-            self._active.enter(command.sequence)
+            self._active.add(command.sequence)
             self._scheduler.waiting.append(command.sequence)
             return
         self._active.cancel(command.gateway_id, command.key)

@@ -1,14 +1,14 @@
 """From the logits of some rows to their next tokens, with every rule their requests have.
 
-Owns the order in which those rules are applied, and which of them look back at the last token.
-Each rule is a module of its own; where the logits come from is batch.py's. Everything runs on the
-engine thread.
+Owns the order in which those rules are applied, and which of them depend on the last token. Each
+rule is a module of its own in sampling/; the logits are batch.py's. Runs on the engine thread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence as Rows
 from dataclasses import dataclass
+from typing import Any
 
 import mlx.core as mx
 
@@ -30,7 +30,7 @@ class Sampled:
 
 
 class NextToken:
-    """Draws the next token of every row; made anew when rows come or go."""
+    """Samples the next token of every row; replaced when rows join or leave."""
 
     def __init__(self, model: TextModel, rows: Rows[Sequence]) -> None:
         self._keep_ids = model.keep_ids
@@ -39,8 +39,8 @@ class NextToken:
         seeds = [row.request.sampling.seed for row in rows]
         self._sampler = Sampler(rules, seeds, model.vocab_tokens, model.keep_ids)
 
-    def draw(self, logits: mx.array, due: int = 0) -> tuple[mx.array, Logprob | None]:
-        """Return the next token of each row and what is to be told of it, lazily.
+    def sample(self, logits: mx.array, due: int = 0) -> tuple[mx.array, Logprob | None]:
+        """Return the next token of each row and its log-probability, lazily.
 
         Args:
             logits: [rows, vocabulary].
@@ -59,7 +59,7 @@ class NextToken:
         return tokens, Logprob.of(self._shown(logits), tokens, wanted)
 
     def _shown(self, logits: mx.array) -> mx.array:
-        """Return the logits whose probabilities are told: what was drawn from, where so asked."""
+        """Return the logits whose probabilities are reported; filtered for rows that ask for it."""
         if not any(row.request.logprobs.post_sampling for row in self._rows):
             return logits
         parts = []
@@ -72,13 +72,13 @@ class NextToken:
         return mx.concatenate(parts)
 
 
-def looks_back(row: Sequence) -> bool:
+def depends_on_last(row: Sequence) -> bool:
     """Return whether a row's next token depends on its last, or comes with its probability."""
     return row.penalty.active or row.guide is not None or row.logprobs is not None
 
 
 def read(rows: Rows[Sequence], tokens: mx.array, logprob: Logprob | None) -> list[Sampled]:
     """Wait for tokens and return them with their log-probabilities."""
-    ids = tokens.tolist()
+    ids: Any = tokens.tolist()
     infos = logprob.read(ids[: len(rows)]) if logprob else [None] * len(rows)
     return [Sampled(row, ids[i], infos[i]) for i, row in enumerate(rows)]

@@ -1,4 +1,4 @@
-"""How fast this machine has been going, so that the engine can plan its next step.
+"""Measured speed of decode and prefill, by which the engine plans its next step.
 
 Measured, not configured: the same code runs on a laptop and on a Mac Studio. Engine thread only.
 """
@@ -10,19 +10,18 @@ from collections.abc import Callable
 
 # Weight of the newest measurement.
 _SMOOTHING = 0.3
-# Part of a usual chunk's time that grows with its tokens, at least. What a chunk costs whatever
-# its size (reading the weights, launching) must not be taken for all of it: the next chunk would
-# be without bounds.
+# Smallest part of a usual chunk's time that grows with its tokens. If all of it were attributed to
+# the fixed cost (reading the weights, launching), the next chunk would have no limit.
 _LEAST_SLOPE = 0.5
 # Before anything is measured.
 _FIRST_TOKENS_PER_S = 500.0
 
 
 class Pace:
-    """How fast this machine has been going: what a decode step takes, what a prefill chunk does.
+    """Time of a decode step, and of a prefill chunk by its tokens.
 
-    A chunk takes some time whatever its size and more for every token; both are fitted to the
-    chunks there were, the newer the weightier.
+    A chunk has a fixed cost and a cost per token; both are fitted to past chunks, with
+    exponentially decreasing weight.
 
     Args:
         clock: seconds, monotonic.
@@ -42,7 +41,7 @@ class Pace:
         self._covariance = 0.0
 
     def note_step(self) -> None:
-        """Note that the tokens of a step have come."""
+        """Note that the tokens of a step were collected."""
         now = self._clock()
         if self._last_s is not None:
             took_s = max(0.0, now - self._last_s - self._prefilled_s)
@@ -50,7 +49,7 @@ class Pace:
         self._last_s, self._prefilled_s = now, 0.0
 
     def note_prefill(self, tokens: int, took_s: float) -> None:
-        """Note a prefill chunk; what it took is no part of the step it lies in."""
+        """Note a prefill chunk; its time is subtracted from the step it is part of."""
         self._prefilled_s += took_s
         if not self._tokens:
             self._tokens, self._took_s = tokens, took_s
@@ -63,7 +62,7 @@ class Pace:
         self._covariance = keep * (self._covariance + _SMOOTHING * more_tokens * more_s)
 
     def prefill_tokens(self, span_s: float) -> int:
-        """Return how many tokens a chunk may have that takes no longer than `span_s`."""
+        """Return how many tokens can be prefilled within `span_s`."""
         if not self._tokens:
             return int(span_s * _FIRST_TOKENS_PER_S)
         whole_s = max(self._took_s, 1e-9) / self._tokens
@@ -73,5 +72,5 @@ class Pace:
         return max(0, int((span_s - base_s) / token_s))
 
     def pause(self) -> None:
-        """Forget when the last tokens came."""
+        """Start measuring steps anew after the engine was idle."""
         self._last_s = None

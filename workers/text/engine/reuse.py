@@ -1,4 +1,4 @@
-"""What one sequence leaves for the next: when the prompt cache is read and written.
+"""When the prompt cache is read and written.
 
 Policy between engine and prefix cache. Runs on the engine thread.
 """
@@ -14,7 +14,7 @@ from workers.text.engine.batch import Batch
 from workers.text.engine.scheduler import MemoryPlan
 from workers.text.engine.sequence import Sequence
 
-# A completion shorter than this is sooner prefilled again than its row is copied.
+# Prefilling a shorter completion again is faster than copying its row.
 _WORTH_TOKENS = 32
 
 
@@ -23,7 +23,7 @@ class Reuse:
 
     Args:
         cache: None when the prompt cache is off.
-        memory: what running sequences may hold; the prompt cache gets what they leave.
+        memory: what running sequences may hold; the prompt cache gets the rest.
     """
 
     def __init__(self, cache: PrefixCache | None, memory: MemoryPlan) -> None:
@@ -31,7 +31,7 @@ class Reuse:
         self._memory = memory
 
     def begin(self, sequence: Sequence, held: Iterable[Sequence]) -> None:
-        """Give a sequence that takes a slot the beginning it shares with an earlier one."""
+        """Give a sequence that gets a slot the longest cached prefix of its prompt."""
         if self.cache is None:
             return
         if sequence.cache is None and sequence.namespace is not None:
@@ -43,7 +43,7 @@ class Reuse:
         self.cache.shrink(max(0, self._memory.budget_bytes - self._memory.held_bytes(held)))
 
     def keep_prompt(self, sequence: Sequence) -> None:
-        """Keep what a prefill chunk has computed, if its end is worth it."""
+        """Cache what a prefill chunk has computed, at the end of the prompt or at a snapshot."""
         if sequence.cache is None or sequence.namespace is None:
             return
         done = sequence.pending is not None
@@ -53,14 +53,14 @@ class Reuse:
             self._add(sequence, sequence.cache if done else copy.deepcopy(sequence.cache))
 
     def keep_part(self, sequence: Sequence) -> None:
-        """Keep what a sequence computed that ended outside the batch: its client may ask again."""
+        """Cache the computed part of a sequence that ended before decoding: it may be repeated."""
         if sequence.cache is not None:
             self._add(sequence, sequence.cache)
 
     def keep_row(self, sequence: Sequence, batch: Batch) -> None:
-        """Keep the row of a sequence that is about to leave the batch for good.
+        """Cache the row of a sequence that is about to leave the batch.
 
-        The batch may have fed a token or two beyond its end.
+        The batch may have fed a token or two past its end.
         """
         if self.cache is None or sequence.namespace is None:
             return
@@ -78,7 +78,7 @@ class Reuse:
         self._add(sequence, cache)
 
     def spill(self, sequence: Sequence) -> None:
-        """Move a parked sequence's memory to the prompt cache, where it can be thrown out."""
+        """Move the memory of a preempted sequence to the prompt cache, where it can be evicted."""
         if sequence.cache is not None and sequence.namespace is not None:
             self._add(sequence, sequence.cache)
         sequence.release()

@@ -1,4 +1,4 @@
-"""Who runs: the waiting sequences, the slots, and how much prompt a step may prefill.
+"""Which sequences run: the queue, the slots, and how much prompt a step may prefill.
 
 Policy only: it moves sequences between "waiting", "prefilling" and "decoding" and touches no
 array. Runs on the engine thread.
@@ -15,15 +15,15 @@ from shared.priority import effective_class
 from workers.text.cache.footprint import GROWTH_TOKENS, Footprint
 from workers.text.engine.sequence import Sequence
 
-# Prompt tokens are cheap while nobody decodes; while somebody does, a chunk may take this many
-# times what a decode step takes, so that running streams pause for no more than that.
+# While sequences decode, a prefill chunk may take this many times what a decode step takes, so that
+# running streams pause no longer.
 _STALL_STEPS = 1.25
-# A prompt short enough to be fed whole in this many is: its first token would otherwise wait for
-# another step of everybody.
+# A prompt that can be fed whole within this many is: its first token would otherwise wait for
+# another step of the whole batch.
 _WHOLE_STALL_STEPS = 2.2
-# Prompts that came before any running stream had its first token may be fed whole within this
-# many: requests that come together would otherwise join one by one, and a batch that is not full
-# costs everybody. Long ones still wait for their chunks.
+# Prompts that arrived before any running stream had its first token may be fed whole within this
+# many: requests that arrive together would otherwise join one by one, and a batch that is not full
+# is slower for all. Long prompts are still fed in chunks.
 _BURST_STALL_STEPS = 32.0
 _MIN_STALL_S = 0.004
 MIN_CHUNK_TOKENS = 8
@@ -36,9 +36,9 @@ _PADDED = 2.0
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """What the keys and values of running sequences may take.
+    """Memory for the keys and values of running sequences.
 
-    The prompt cache does not count: it is thrown out when a sequence needs the room.
+    The prompt cache does not count: it is evicted when a sequence needs the memory.
     """
 
     footprint: Footprint
@@ -51,13 +51,13 @@ class MemoryPlan:
     def fits(self, sequence: Sequence, held: list[Sequence]) -> bool:
         """Return whether a sequence fits beside others; alone it always does.
 
-        One that can never fit was refused when it came.
+        One that can never fit was refused on arrival.
         """
         return not held or self.held_bytes([*held, sequence]) <= self.budget_bytes
 
 
 class Scheduler:
-    """Orders waiting sequences and hands out slots.
+    """Orders waiting sequences and assigns slots.
 
     Args:
         slots: sequences that may be in the batch, prefilling ones included.
@@ -92,11 +92,11 @@ class Scheduler:
         self._clock = clock
 
     def next_waiting(self) -> Sequence | None:
-        """Return the waiting sequence whose turn it is."""
+        """Return the waiting sequence that is admitted next."""
         return min(self.waiting, key=self._turn, default=None)
 
     def _turn(self, sequence: Sequence) -> tuple[int, int]:
-        """Return class and arrival; only waiting raises the class, holding a slot does not."""
+        """Return class and arrival; time in the queue raises the class, time in a slot does not."""
         until_s = self._clock() if sequence.slot_s is None else sequence.slot_s
         waited_s = until_s - sequence.queued_s - sequence.ran_s
         return effective_class(sequence.priority, waited_s), sequence.request.arrival_ns

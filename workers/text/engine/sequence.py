@@ -1,7 +1,7 @@
 """The state of one request in the engine.
 
-Created by the service, then touched by the engine thread alone. State lives here, policy in the
-scheduler, arithmetic in the batch.
+Created on the render thread, then used by the engine thread alone. Policy is the scheduler's,
+arrays are the batch's.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import logging
 import time
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import mlx.core as mx
 
 from shared.errors import ServiceError, to_message
 from shared.pb import common_pb2
 from shared.pb import text_pb2 as pb
+from workers.text.engine.answer_interface import Constraint, EventDecoder
 from workers.text.sampling.filter import SamplingRule
 from workers.text.sampling.logprob import Logprob
-from workers.text.sampling.mask import NextTokenRule
 from workers.text.sampling.penalty import PenaltyRule
 from workers.text.sampling.repetition import LoopRule
 
@@ -28,46 +28,9 @@ log = logging.getLogger(__name__)
 Reason = pb.Finished
 
 
-class EventDecoder(Protocol):
-    """Turns the ids of one sequence into events; the same ids give the same events.
-
-    Attributes:
-        called: whether a tool call was found.
-        reasoning_tokens: ids sampled inside blocks of thoughts.
-    """
-
-    called: bool
-    reasoning_tokens: int
-
-    @property
-    def stop_string(self) -> str | None:
-        """The stop string that matched, once one has."""
-
-    def feed(self, token: int, info: pb.TokenInfo | None = None) -> list[pb.Event]:
-        """Return the events that one more id gives."""
-
-    def finish(self) -> list[pb.Event]:
-        """Return the events of text that was held back, and the end of the open block."""
-
-
-class Constraint(NextTokenRule, Protocol):
-    """Limits what one sequence may sample, by the ids it has sampled."""
-
-    @property
-    def complete(self) -> bool:
-        """Whether the sequence ends here."""
-
-    @property
-    def broken(self) -> bool:
-        """Whether an id came that is not allowed."""
-
-    def follow(self, token: int) -> None:
-        """Take in an id that was sampled; the decoder has been fed it."""
-
-
 @dataclass(eq=False)
 class Sequence:
-    """A prompt on its way to a completion.
+    """One request: its prompt, its rules, and the completion so far.
 
     Attributes:
         prompt: ids of the rendered prompt.
@@ -75,17 +38,17 @@ class Sequence:
         fed_tokens: tokens of prompt + ids whose keys and values the cache holds.
         cache: this row's own cache while it is not in the batch; None before prefill.
         pending: the sampled token that has not been fed, while taken out of the batch.
-        reserved_tokens: prompt and completion tokens there is memory for.
-        namespace: key of the prompt cache; None when the request must not touch it.
+        reserved_tokens: prompt and completion tokens that memory is reserved for.
+        namespace: key of the prompt cache; None when the request does not use it.
         snapshots: prompt positions worth keeping where a cache can't be trimmed.
-        must_call: a tool call was forced; an answer without one is worth a warning.
-        guide: what must be sampled; None when anything may.
+        must_call: a tool call was forced; an answer without one is logged as a warning.
+        guide: limits what is sampled; None when every token is allowed.
         logprobs: alternatives per token to report; None when not asked for.
-        slot: which one it holds, or held last.
+        slot: index of the one it holds, or held last.
         slot_s: when it got the slot it holds; None while it waits.
-        ran_s: for how long it held earlier ones.
-        ended: set once nothing more comes of it.
-        completed: set once it has ended well.
+        ran_s: how long it held earlier ones.
+        ended: finished, failed or cancelled.
+        completed: ended without an error.
     """
 
     request: pb.GenerateRequest
@@ -121,7 +84,7 @@ class Sequence:
     first_token_s: float = 0.0
     _frame_ids: list[int] = field(default_factory=list)
     _frame_events: list[pb.Event] = field(default_factory=list)
-    # Emission happens after the next launch: what was sampled but not yet turned into text.
+    # Sampled, not yet turned into text: that happens after the next launch.
     _unread: list[tuple[int, pb.TokenInfo | None]] = field(default_factory=list)
 
     @cached_property
@@ -151,7 +114,7 @@ class Sequence:
 
     @property
     def suspect(self) -> bool:
-        """Whether it must run alone: until a new token shows that it does not kill the worker."""
+        """Whether it must run alone: until a new token shows that it does not crash the worker."""
         return self.request.isolate and len(self.ids) <= len(self.request.forced_ids)
 
     @property
@@ -161,14 +124,14 @@ class Sequence:
         return self.queued_s + limit_ms / 1000 if limit_ms else float("inf")
 
     def replay(self) -> None:
-        """Take the ids of earlier attempts without emitting what they gave then.
+        """Take the ids of earlier attempts without emitting their events again.
 
         Ends the sequence if they already complete it.
         """
         for token in self.request.forced_ids:
             self.ids.append(token)
             if token not in self.end_ids:
-                # With log-probabilities every token opens the block, shown or not.
+                # With log-probabilities every token opens the block, visible or not.
                 info = None if self.logprobs is None else pb.TokenInfo(id=token)
                 self.output.feed(token, info)
                 self._follow(token)
@@ -208,30 +171,30 @@ class Sequence:
     def take_token(self, token: int, info: pb.TokenInfo | None) -> None:
         """Append a sampled id.
 
-        The sequence may certainly end with it; its text is worked out in `read`, which may find
-        a stop string and end it as well.
+        Ends the sequence where the id alone says so; `read` decodes its text, and may end the
+        sequence at a stop string.
         """
         if not self.first_token_s:
             self.first_token_s = time.monotonic()
         self.ids.append(token)
         self._unread.append((token, info))
         if self.guide is not None:
-            # What it allows next depends on the text so far.
+            # What the guide allows next depends on the text so far.
             self.read()
         else:
             self.ended = self._reason() is not None
 
     def read(self) -> None:
-        """Turn the ids taken since the last call into events, and end if they say so."""
+        """Turn the ids taken since the last call into events; may end the sequence."""
         if not self._unread:
             return
         for token, info in self._unread:
             self._frame_ids.append(token)
             if token not in self.end_ids:
-                self._say(self.output.feed(token, info))
+                self._add_events(self.output.feed(token, info))
                 self._follow(token)
             if self.guide is not None and self.guide.broken:
-                self.fail(ServiceError("internal", "The grammar of the answer was lost."))
+                self.fail(ServiceError("internal", "The answer does not follow its grammar."))
                 return
             if self.output.stop_string is not None:
                 self.finish(Reason.REASON_STOP)
@@ -241,8 +204,7 @@ class Sequence:
         if reason is not None:
             self.finish(reason)
 
-    def _say(self, events: list[pb.Event]) -> None:
-        """Add what the output gave."""
+    def _add_events(self, events: list[pb.Event]) -> None:
         if self.request.with_timings:
             timings = self._timings()
             for event in events:
@@ -261,12 +223,12 @@ class Sequence:
         return Reason.REASON_LOOP if self.loop.matches(self.ids) else None
 
     def finish(self, reason: pb.Finished.Reason.ValueType) -> None:
-        """End well: flush the text and add the final event."""
+        """End without an error: flush the text and add the final event."""
         self.ended = self.completed = True
         self._unread.clear()
-        self._say(self.output.finish())
+        self._add_events(self.output.finish())
         if self.must_call and not self.output.called:
-            log.warning("%s: a forced tool call did not come", self.request_id)
+            log.warning("%s: no tool call, although one was forced", self.request_id)
         stop = self.output.stop_string
         if stop is not None:
             reason = Reason.REASON_STOP
@@ -276,24 +238,24 @@ class Sequence:
         self._frame_events.append(pb.Event(finished=finished))
 
     def fail(self, error: ServiceError) -> None:
-        """End badly."""
+        """End with an error."""
         self.ended = True
         self._unread.clear()
         self._frame_events.append(pb.Event(failed=pb.Failed(error=to_message(error))))
 
     def cancel(self) -> None:
-        """End without a word: nobody listens any more."""
+        """End without an event: the gateway does not read it any more."""
         self.ended = True
         self._unread.clear()
         self._frame_ids.clear()
         self._frame_events.clear()
 
     def release(self) -> None:
-        """Give the row's memory back."""
+        """Free the memory of the row."""
         self.cache = self.pending = self.pending_logprob = None
 
     def take_frame(self) -> pb.SequenceFrame | None:
-        """Return what happened since the last call, or None."""
+        """Return ids and events since the last call, or None."""
         if not self._frame_ids and not self._frame_events:
             return None
         frame = pb.SequenceFrame(

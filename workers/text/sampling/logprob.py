@@ -7,6 +7,7 @@ temperature 1. Runs on the engine thread.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import mlx.core as mx
 
@@ -50,16 +51,16 @@ class Logprob:
         return cls(rows, (own, top, mx.take_along_axis(ids, order, axis=-1)))
 
     def read(self, tokens: Sequence[int]) -> list[pb.TokenInfo | None]:
-        """Wait, and return one entry per row of the batch; None where nothing was asked for.
+        """Wait, and return one entry per row of the batch; None for rows that did not ask.
 
-        Token texts are filled in by whoever knows the vocabulary.
+        Token texts are left empty: they need the vocabulary.
         """
-        values = [array.tolist() for array in self.arrays]
+        values: list[Any] = [array.tolist() for array in self.arrays]
         infos: list[pb.TokenInfo | None] = [None] * len(tokens)
-        for place, (row, count) in enumerate(self._rows.items()):
-            info = pb.TokenInfo(id=tokens[row], logprob=values[0][place][0])
+        for index, (row, count) in enumerate(self._rows.items()):
+            info = pb.TokenInfo(id=tokens[row], logprob=values[0][index][0])
             if count:
-                pairs = zip(values[2][place][:count], values[1][place][:count], strict=True)
+                pairs = zip(values[2][index][:count], values[1][index][:count], strict=True)
                 info.top.extend(pb.TokenInfo(id=token, logprob=value) for token, value in pairs)
             infos[row] = info
         return infos

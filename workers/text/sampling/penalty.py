@@ -155,8 +155,8 @@ def _match_lengths(
     alive = np.arange(len(ends))
     for back in range(1, min(len(tokens), most)):
         wanted = int(tokens[-1 - back])
-        places = ends[alive] - back
-        alive = alive[(places >= 0) & (tokens[places] == wanted)]
+        indices = ends[alive] - back
+        alive = alive[(indices >= 0) & (tokens[indices] == wanted)]
         if wanted in breakers or not len(alive):
             break
         lengths[alive] += 1

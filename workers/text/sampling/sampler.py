@@ -1,12 +1,12 @@
 """From logits to tokens, for a whole batch at once.
 
-Owns the drawing; which tokens are left to draw from is filter.py's. Greedy rows cost an argmax;
+Owns the draw; the tokens left to draw from are filter.py's. Greedy rows cost an argmax;
 rows with a top-k are cut to k columns first and every later filter works on those; a full sort is
 done only for rows that need one. Runs on the engine thread.
 
 Randomness is one uniform number from (seed, position, purpose) per draw, turned into a token by
-the inverse of the cumulative distribution, so the same seed gives the same text whatever else
-runs (`mx.random.categorical` with per-row keys is not equal to single calls).
+the inverse of the cumulative distribution, so the same seed gives the same text in any batch
+(`mx.random.categorical` with per-row keys is not equal to single calls).
 """
 
 from __future__ import annotations
@@ -39,9 +39,11 @@ def uniform(seeds: np.ndarray, positions: np.ndarray, purpose: int) -> np.ndarra
 
 
 def _mix(value: np.ndarray) -> np.ndarray:
+    mixed: np.ndarray
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return value ^ (value >> np.uint64(31))
+    mixed = value ^ (value >> np.uint64(31))
+    return mixed
 
 
 def top_candidates(logits: mx.array, count: int) -> tuple[mx.array, mx.array]:
@@ -52,8 +54,8 @@ def top_candidates(logits: mx.array, count: int) -> tuple[mx.array, mx.array]:
 
     Of equal logits the higher id counts as larger, here and wherever this module sorts: models
     in 16 bits give many, and which of them are drawn must not depend on `count`, which the
-    neighbours in the batch decide. MLX's sorts and partitions are stable, which is what makes it
-    so; everything that is chosen is put back in order of the ids for the next one.
+    other rows of the batch decide. It follows from MLX's sorts and partitions being stable; chosen
+    columns are put back in order of the ids for the next sort.
 
     Shape: [rows, count] each.
     """
@@ -64,14 +66,14 @@ def top_candidates(logits: mx.array, count: int) -> tuple[mx.array, mx.array]:
         return mx.take_along_axis(logits, columns, axis=-1), columns
     padding = blocks * _BLOCK - size
     if padding:
-        # In front, where it loses against removed tokens: it must never be chosen itself.
+        # In front, so that it loses against removed tokens: it must never be chosen.
         logits = mx.pad(logits, [(0, 0), (padding, 0)], constant_values=ABSENT)
     blocked = logits.reshape(rows, blocks, _BLOCK)
     chosen = _largest(mx.max(blocked, axis=-1), count)
     inside = mx.take_along_axis(blocked, chosen[..., None], axis=1).reshape(rows, count * _BLOCK)
-    places = _largest(inside, count)
-    columns = mx.take_along_axis(chosen, places // _BLOCK, axis=-1) * _BLOCK + places % _BLOCK
-    return mx.take_along_axis(inside, places, axis=-1), columns - padding
+    index = _largest(inside, count)
+    columns = mx.take_along_axis(chosen, index // _BLOCK, axis=-1) * _BLOCK + index % _BLOCK
+    return mx.take_along_axis(inside, index, axis=-1), columns - padding
 
 
 def _largest(values: mx.array, count: int) -> mx.array:

@@ -1,4 +1,4 @@
-"""Frames on their way to gateways: merged, bounded, and one gateway's trouble is its own."""
+"""Frames for gateways: merged, bounded, each gateway apart from the others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workers.text.engine.outbox import MAX_WAITING_BYTES, Outbox
 
 @pytest.fixture
 def dropped():
-    """Gateway ids whose requests were dropped."""
+    """Ids of the gateways whose requests were cancelled."""
     return []
 
 
@@ -41,7 +41,7 @@ async def test_a_step_reaches_each_gateway_with_its_own_requests(outbox, dropped
     assert dropped == []
 
 
-async def test_steps_that_were_not_read_come_as_one_frame_in_order(outbox):
+async def test_unread_steps_are_merged_into_one_frame_in_order(outbox):
     mail = outbox.open("one")
     outbox.deliver(1, {"one": [frame(1, "a")]})
     outbox.deliver(2, {"one": [frame(1, "b", attempt=2), frame(2, "c")]})
@@ -79,27 +79,25 @@ async def test_a_new_stream_supersedes_the_old_one_and_drops_its_requests(outbox
     assert new.closed == ""
 
 
-async def test_a_gateway_that_does_not_read_loses_its_requests_and_nobody_else_does(
-    outbox, dropped
-):
-    deaf, other = outbox.open("deaf"), outbox.open("other")
+async def test_a_gateway_that_does_not_read_loses_its_requests_and_others_do_not(outbox, dropped):
+    silent, other = outbox.open("silent"), outbox.open("other")
     megabyte = "x" * (2**20 - 100)
     for step in range(MAX_WAITING_BYTES // 2**20 + 1):
-        assert outbox.watched("deaf")
-        outbox.deliver(step, {"deaf": [frame(1, megabyte)], "other": [frame(2, megabyte)]})
+        assert outbox.watched("silent")
+        outbox.deliver(step, {"silent": [frame(1, megabyte)], "other": [frame(2, megabyte)]})
         assert len((await other.take()).sequences) == 1
-    assert deaf.closed == "overflow"
-    assert dropped == ["deaf"]
-    assert not outbox.watched("deaf")
+    assert silent.closed == "overflow"
+    assert dropped == ["silent"]
+    assert not outbox.watched("silent")
     assert outbox.watched("other")
     assert other.closed == ""
-    # What it did not read is gone, and so is the memory.
-    assert await deaf.take() == pb.StepFrame()
-    outbox.deliver(99, {"deaf": [frame(1)]})
-    await assert_empty(deaf)
-    outbox.close(deaf, "ended")
-    assert deaf.closed == "overflow"
-    assert dropped == ["deaf"]
+    # Its unread frames are freed.
+    assert await silent.take() == pb.StepFrame()
+    outbox.deliver(99, {"silent": [frame(1)]})
+    await assert_empty(silent)
+    outbox.close(silent, "ended")
+    assert silent.closed == "overflow"
+    assert dropped == ["silent"]
 
 
 async def test_a_gateway_that_reads_may_get_any_amount(outbox, dropped):
