@@ -1,8 +1,8 @@
-"""The conversation with one text worker: its card, its Watch, and the RPCs of its requests.
+"""The gRPC client of one text worker process: Describe, Watch, and the RPCs of requests.
 
 Owns the channel to one address, the one Watch this process has there, and the mailboxes of the
-requests that run there. It knows nothing of HTTP, admission or resuming, and reports what it
-learns to an observer. Runs on the gateway's event loop.
+requests that run there. Knows nothing of HTTP, admission or resuming, and reports card, heartbeats
+and losses to an observer. Runs on the gateway's event loop.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ WatchCall = grpc.aio.UnaryStreamCall[pb.WatchRequest, pb.StepFrame]
 _CANCEL_TIMEOUT_S: Final = 5.0
 # A worker that is gone ends its Watch as well; until then frames that have arrived are read.
 _DRAIN_S: Final = 1.0
-# Some questions are answered by the engine, between two steps.
-_ASK_TIMEOUT_S: Final = 30.0
+# Some calls are answered by the engine between two steps.
+_CALL_TIMEOUT_S: Final = 30.0
 
 
 class TextClient:
@@ -63,7 +63,7 @@ class TextClient:
         await self._channel.close()
 
     def close_box(self, box: Mailbox) -> None:
-        """Stop delivering; what the worker may still run is cancelled there at once."""
+        """Stop delivering; cancel the request at the worker if it may still run there."""
         if self._boxes.get(box.key) is box:
             del self._boxes[box.key]
         if box.running:
@@ -76,8 +76,8 @@ class TextClient:
         """Queue a request whose frames are delivered to `box`, until `close_box`.
 
         Raises:
-            ServiceError: the worker refused, or can't be reached (`worker_unavailable`), or does
-                not know of this process's Watch (`watch_missing`); the Watch is opened anew then.
+            ServiceError: the worker refused, can't be reached (`worker_unavailable`), or does not
+                know this process's Watch (`watch_missing`), which is then reopened.
         """
         request.gateway_id = self._gateway_id
         self._boxes[box.key] = box
@@ -94,7 +94,7 @@ class TextClient:
                 self._end_watch(self._call)
             raise error from None
         if not box.running:
-            # The Watch was lost meanwhile, and nobody would read what this attempt gives.
+            # The Watch was lost meanwhile: this attempt has no reader.
             self.cancel(box.key)
         return accepted
 
@@ -104,7 +104,7 @@ class TextClient:
         Raises:
             ServiceError: an id among the pieces is none, or the worker can't be reached.
         """
-        return await self._ask(self._stub.Tokenize, request)
+        return await self._call_unary(self._stub.Tokenize, request)
 
     async def detokenize(self, request: pb.DetokenizeRequest) -> pb.DetokenizeReply:
         """Return the text of token ids.
@@ -112,7 +112,7 @@ class TextClient:
         Raises:
             ServiceError: `out_of_vocabulary`, or the worker can't be reached.
         """
-        return await self._ask(self._stub.Detokenize, request)
+        return await self._call_unary(self._stub.Detokenize, request)
 
     async def render(self, request: pb.GenerateRequest) -> pb.RenderReply:
         """Return the prompt that a request becomes, and its tokens' number; nothing is run.
@@ -120,7 +120,7 @@ class TextClient:
         Raises:
             ServiceError: the template refuses the conversation, or the worker can't be reached.
         """
-        return await self._ask(self._stub.Render, request)
+        return await self._call_unary(self._stub.Render, request)
 
     async def cache_stats(self) -> pb.CacheStatsReply:
         """Return what the worker's prompt cache holds.
@@ -128,7 +128,7 @@ class TextClient:
         Raises:
             ServiceError: it can't be reached, or does not answer in time.
         """
-        return await self._ask(self._stub.CacheStats, pb.CacheStatsRequest())
+        return await self._call_unary(self._stub.CacheStats, pb.CacheStatsRequest())
 
     async def cache_reset(self) -> pb.CacheResetReply:
         """Empty the worker's prompt cache.
@@ -136,7 +136,7 @@ class TextClient:
         Raises:
             ServiceError: it can't be reached, or does not answer in time.
         """
-        return await self._ask(self._stub.CacheReset, pb.CacheResetRequest())
+        return await self._call_unary(self._stub.CacheReset, pb.CacheResetRequest())
 
     async def slots(self) -> pb.SlotsReply:
         """Return what the worker's slots are doing.
@@ -144,23 +144,23 @@ class TextClient:
         Raises:
             ServiceError: it can't be reached, or does not answer in time.
         """
-        return await self._ask(self._stub.Slots, pb.SlotsRequest())
+        return await self._call_unary(self._stub.Slots, pb.SlotsRequest())
 
-    async def _ask(self, method: Callable[..., Awaitable[T]], request: object) -> T:
+    async def _call_unary(self, method: Callable[..., Awaitable[T]], request: object) -> T:
         try:
-            return await method(request, timeout=_ASK_TIMEOUT_S)
+            return await method(request, timeout=_CALL_TIMEOUT_S)
         except grpc.aio.AioRpcError as failure:
             raise from_rpc(failure) from None
 
     def cancel(self, key: int) -> None:
-        """Tell the worker to drop a request, without waiting for the answer."""
+        """Cancel a request at the worker, without waiting for the reply."""
         task = asyncio.ensure_future(self._cancel(key))
         self._cancels.add(task)
         task.add_done_callback(self._cancels.discard)
 
     async def _cancel(self, key: int) -> None:
         request = pb.CancelRequest(gateway_id=self._gateway_id, key=key)
-        # A worker that can't be reached has dropped the request already.
+        # An unreachable worker has dropped the request already.
         with contextlib.suppress(grpc.aio.AioRpcError):
             await self._stub.Cancel(request, timeout=_CANCEL_TIMEOUT_S)
 
@@ -200,7 +200,7 @@ class TextClient:
                     self._observer.on_doubt()
 
     def _lose(self, error: ServiceError) -> None:
-        """Fail every request that ran here: without a Watch the worker has dropped them."""
+        """Fail every request at this worker, which drops them when its Watch is lost."""
         boxes, self._boxes = self._boxes, {}
         for box in boxes.values():
             box.lose(error)
