@@ -18,6 +18,8 @@ from tests.wait import wait_for
 from workers.audio.sound import encoding
 from workers.audio.sound.samples import to_pcm
 
+pytestmark = pytest.mark.slow
+
 RATE_HZ = 24_000
 MAGIC = {
     "wav": b"RIFF",
@@ -142,8 +144,6 @@ _ENDLESS = """
 import asyncio, psutil
 from workers.audio.sound import encoding
 from workers.audio.sound.samples import to_pcm
-
-pytestmark = pytest.mark.slow
 async def tones():
     while True:
         yield bytes(48_000)
