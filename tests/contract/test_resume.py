@@ -243,6 +243,17 @@ async def test_a_missing_watch_is_opened_again(harness: Harness):
     assert await harness.answer("x")
 
 
+async def test_a_request_survives_the_end_of_its_workers_heartbeats(harness: Harness):
+    await harness.start()
+    wanted = await harness.text("x [tokens=900]", seed=9)
+    reading = asyncio.create_task(harness.text("x [tokens=900]", seed=9))
+    await until(lambda: harness.worker.active == 1)
+    harness.worker.end_pulses()
+    assert await reading == wanted
+    assert len(harness.worker.watched) == 2
+    assert await harness.text("next")
+
+
 async def test_frames_of_an_earlier_attempt_are_not_delivered(harness: Harness):
     await harness.start()
     wanted = await harness.text("x [tokens=60]", seed=9)

@@ -84,7 +84,7 @@ class FakeTextWorker(text_pb2_grpc.TextServicer, worker_pb2_grpc.WorkerServicer)
         self._server: rpc.WorkerServer | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._outboxes: dict[str, asyncio.Queue[pb.StepFrame | None]] = {}
-        self._pulses: set[asyncio.Queue[worker_pb2.Heartbeat]] = set()
+        self._pulses: set[asyncio.Queue[worker_pb2.Heartbeat | None]] = set()
         self._queue: list[Sequence] = []
         self._batch: list[Sequence] = []
         self._step = 0
@@ -142,6 +142,11 @@ class FakeTextWorker(text_pb2_grpc.TextServicer, worker_pb2_grpc.WorkerServicer)
         """Drop every Watch silently, as a half-open connection would."""
         self._outboxes = {}
 
+    def end_pulses(self) -> None:
+        """End every Pulse although the process runs on."""
+        for pulse in self._pulses:
+            pulse.put_nowait(None)
+
     def repeat_frame_of_attempt(self, attempt: int) -> None:
         """Send a token of an attempt that has ended."""
         for sequence in self._batch:
@@ -163,12 +168,12 @@ class FakeTextWorker(text_pb2_grpc.TextServicer, worker_pb2_grpc.WorkerServicer)
         return self.card
 
     async def Pulse(self, request, context) -> AsyncIterator[worker_pb2.Heartbeat]:  # noqa: N802
-        pulse: asyncio.Queue[worker_pb2.Heartbeat] = asyncio.Queue()
+        pulse: asyncio.Queue[worker_pb2.Heartbeat | None] = asyncio.Queue()
         pulse.put_nowait(self._heartbeat())
         self._pulses.add(pulse)
         try:
-            while True:
-                yield await pulse.get()
+            while (heartbeat := await pulse.get()) is not None:
+                yield heartbeat
         finally:
             self._pulses.discard(pulse)
 
