@@ -19,7 +19,7 @@ LENGTHS_TOKENS = (20, 33, 40, 21)
 
 @pytest.fixture(scope="module")
 def model():
-    return models.load(build("llama"), TextSettings())
+    return models.load_text_model(build("llama"), TextSettings())
 
 
 def make_sequences(model):

@@ -18,7 +18,6 @@ from shared.settings import TextSettings
 from workers import bootstrap, hub
 from workers.bootstrap import WorkerConfig
 from workers.process import WorkerProcess
-from workers.text import model as models
 from workers.text.cache.footprint import plan_budget
 from workers.text.cache.prefix_cache import PrefixCache, PrefixLimits
 from workers.text.cache.prefix_store import PrefixStore, model_digest
@@ -28,6 +27,7 @@ from workers.text.engine.parts import EngineParts
 from workers.text.engine.reuse import Reuse
 from workers.text.engine.scheduler import MemoryPlan, Scheduler
 from workers.text.heartbeat import make_heartbeat
+from workers.text.model import TextModel, load_text_model
 from workers.text.prompt.template_setting import read_template
 from workers.text.ready import make_ready
 from workers.text.sampling.repetition import default_rule
@@ -66,7 +66,7 @@ class TextProcess(WorkerProcess):
         path = hub.locate(
             settings.model, self._folder, revision=settings.revision, offline=settings.offline
         )
-        model = models.load(path, settings)
+        model = load_text_model(path, settings)
         budget = plan_budget(
             self.device.memory_bytes, model.weight_bytes, settings.request_memory_budget
         )
@@ -80,7 +80,7 @@ class TextProcess(WorkerProcess):
         )
         return EngineParts(model, scheduler, Reuse(self._make_cache(model), memory))
 
-    def _make_cache(self, model: models.TextModel) -> PrefixCache | None:
+    def _make_cache(self, model: TextModel) -> PrefixCache | None:
         settings = self._settings
         if not settings.cache_prompt:
             return None
@@ -93,7 +93,7 @@ class TextProcess(WorkerProcess):
         )
         return PrefixCache(limits, store)
 
-    def _open_store(self, model: models.TextModel) -> PrefixStore | None:
+    def _open_store(self, model: TextModel) -> PrefixStore | None:
         """Return the prefix cache on disk, or None when the folder can't be used."""
         settings = self._settings
         template, _ = read_template(settings, self._folder)

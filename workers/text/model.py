@@ -80,7 +80,7 @@ class TextModel:
         return logits[:, -1]
 
 
-def load(path: Path, settings: TextSettings) -> TextModel:
+def load_text_model(path: Path, settings: TextSettings) -> TextModel:
     """Load weights and tokenizer, and run the model once.
 
     Raises:
@@ -126,7 +126,7 @@ def _read(path: Path) -> tuple[Any, dict[str, Any], TokenizerWrapper]:
     """Return network, configuration and tokenizer of a checkpoint.
 
     Raises:
-        PermanentError: as for `load`.
+        PermanentError: as for `load_text_model`.
     """
     try:
         network, config = load_model(path)
