@@ -68,6 +68,8 @@ def apply(
         logits: [rows, vocabulary].
         rules: one per row.
         contexts: prompt and completion ids per row.
+
+    The result is in float32 if anything is changed.
     """
     rows = [row for row, rule in enumerate(rules) if rule.active]
     changes = [_changes(rules[row], contexts[row]) for row in rows]
@@ -76,10 +78,12 @@ def apply(
         return logits
     columns, bias, scale, drop = _pad(changes, width)
     index = mx.array(rows)
+    # 16 bits would round a bias of 0.05 away and make 0.125 of a penalty of 0.1.
+    logits = logits.astype(mx.float32)
     chosen = logits[index]
-    values = mx.take_along_axis(chosen, columns, axis=-1) + bias.astype(chosen.dtype)
+    values = mx.take_along_axis(chosen, columns, axis=-1) + bias
     values = mx.where(values > 0, values / scale, values * scale) - drop
-    changed = mx.put_along_axis(chosen, columns, values.astype(chosen.dtype), axis=-1)
+    changed = mx.put_along_axis(chosen, columns, values, axis=-1)
     if len(rows) == logits.shape[0]:
         return changed
     logits[index] = changed

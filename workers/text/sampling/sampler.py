@@ -217,8 +217,21 @@ def _invert(logits: mx.array, draw: mx.array) -> mx.array:
     Shape: int32 [rows] of logits [rows, columns] and draws [rows, 1].
     """
     chances = mx.softmax(logits, axis=-1, precise=True)
-    reached = mx.cumsum(chances, axis=-1)
-    # Scaled by the total as summed, so that rounding can't leave the draw past the end; strict,
-    # so that a column of no probability is never picked.
-    target = draw * reached[:, -1:]
+    return pick(chances, mx.cumsum(chances, axis=-1), draw)
+
+
+def pick(chances: mx.array, reached: mx.array, draw: mx.array) -> mx.array:
+    """Return the first column whose cumulative probability passes `draw`; its own is above 0.
+
+    Args:
+        chances: [rows, columns].
+        reached: their cumulative sums. Metal adds in parallel, so they may fall by a rounding
+            error from one column to the next.
+        draw: [rows, 1], at least 0 and below 1.
+
+    Shape: int32 [rows].
+    """
+    reached = mx.where(chances > 0, reached, 0)
+    # Scaled by the total as summed, so that rounding can't leave the draw past the end.
+    target = draw * mx.max(reached, axis=-1, keepdims=True)
     return mx.argmax(reached > target, axis=-1).astype(mx.int32)

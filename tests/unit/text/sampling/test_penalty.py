@@ -124,9 +124,26 @@ def test_rows_that_ask_for_nothing_stay_as_they_are(dtype):
     before = np.array(table.astype(mx.float32))
     quiet, loud = PenaltyRule(), PenaltyRule(repetition=1.5, bias={5: 3.0})
     after = apply(table, [quiet, loud, quiet, loud], [[1, 2], [1, 2], [], []])
-    assert after.dtype == dtype
     changed = np.array(after.astype(mx.float32)) != before
     assert np.argwhere(changed).tolist() == [[1, 1], [1, 2], [1, 5], [3, 5]]
+
+
+@pytest.mark.parametrize("dtype", [mx.bfloat16, mx.float16], ids=str)
+def test_values_smaller_than_a_step_of_16_bits_count(dtype):
+    """The steps near 20.9 are 0.125 in bfloat16 and 0.016 in float16."""
+    table = mx.array([[20.9, 20.9, 20.9, -3.0]]).astype(dtype)
+    before = np.array(table.astype(mx.float32))
+    rule = PenaltyRule(bias={1: 0.05, 2: 0.004}, presence=0.1)
+    after = apply(table, [rule], [[0, 3]])
+    taken = np.array(after.astype(mx.float32)) - before
+    np.testing.assert_allclose(taken, [[-0.1, 0.05, 0.004, -0.1]], atol=1e-5)
+    assert mx.argmax(after).item() == 1
+
+
+@pytest.mark.parametrize("dtype", [mx.bfloat16, mx.float16], ids=str)
+def test_logits_that_nothing_changes_keep_their_type(dtype):
+    table = mx.zeros((2, 8), dtype=dtype)
+    assert apply(table, [PenaltyRule(presence=1.0)] * 2, [[], []]).dtype == dtype
 
 
 def test_without_any_rule_nothing_is_computed():

@@ -20,6 +20,7 @@ from workers.text.sampling.sampler import (
     DRAW_TOKEN,
     DRAW_XTC,
     Sampler,
+    pick,
     remaining,
     top_candidates,
     uniform,
@@ -377,6 +378,24 @@ def test_a_removed_token_is_not_drawn_by_the_smallest_draw_either():
     assert uniforms([seed], [0]) == [0.0]
     assert draw([-INF, -INF, 1.0, 2.0], [rule()], [seed]).tolist() == [2]
     assert draw([-INF, 1.0, 2.0], [rule(top_k=2)], [seed]).tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("chances", "off_by", "number", "expected"),
+    [
+        # The sum falls back by a rounding error, or rises without a probability.
+        ([0.5, 0.0, 0.5], [0, 1, 0], 0.5, 2),
+        ([0.0, 0.5, 0.5], [1, 0, 0], 0.0, 1),
+        ([0.5, 0.5, 0.0], [0, -1, 0], 1 - 2.0**-24, 1),
+        ([0.5, 0.5, 0.0, 0.0], [0, -2, -1, 1], 1 - 2.0**-24, 1),
+        ([0.25, 0.0, 0.75], [0, -1, 0], 0.25, 2),
+    ],
+)
+def test_a_sum_in_parallel_picks_no_token_without_a_probability(chances, off_by, number, expected):
+    """Of equal sums, those of a parallel scan differ in the last bit."""
+    reached = np.cumsum(np.array(chances, dtype=np.float32)) + np.array(off_by) * 2.0**-24
+    rows = [mx.array(np.array([row], dtype=np.float32)) for row in (chances, reached, [number])]
+    assert pick(*rows).tolist() == [expected]
 
 
 # --------------------------------------------------------------------- the uniform
