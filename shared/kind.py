@@ -76,6 +76,8 @@ class WorkerKind:
         recognises: whether a model folder is of this kind; asked of one kind after the other, so
             that at most one of them may say yes.
         programs: what it needs installed.
+        environment: variables that its processes set for the libraries they use, unless they are
+            set already.
     """
 
     name: str
@@ -92,6 +94,7 @@ class WorkerKind:
     launch_flag: str = ""
     recognises: Callable[[Path], bool] = lambda _: False
     programs: tuple[SystemPackage, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
 
     @property
     def settings(self) -> type:
@@ -104,6 +107,10 @@ class WorkerKind:
         """Return the message of the 501 of a server that can't do something."""
         return next(each.unserved for each in self.capabilities if each.name == capability)
 
+
+# From M5 and macOS 26.2 on, MLX multiplies float32 with the mantissa of TF32 unless this is 0. It
+# reads it at the first matrix product. Source: mlx/utils.h, `enable_tf32`.
+_FULL_FLOAT32: Final = (("MLX_ENABLE_TF32", "0"),)
 
 _TEXT: Final = WorkerKind(
     name="text",
@@ -147,6 +154,7 @@ _EMBED: Final = WorkerKind(
     trial=Trial("/v1/embeddings", '{"input":"The cat sits on the mat."}'),
     launch_flag="embeddings",
     recognises=model_folder.embeds,
+    environment=_FULL_FLOAT32,
 )
 
 _RERANK: Final = WorkerKind(
@@ -169,6 +177,7 @@ _RERANK: Final = WorkerKind(
     ),
     launch_flag="reranking",
     recognises=model_folder.classifies,
+    environment=_FULL_FLOAT32,
 )
 
 _AUDIO: Final = WorkerKind(
@@ -185,10 +194,11 @@ _AUDIO: Final = WorkerKind(
     models=("model", "speech_model"),
     recognises=lambda folder: model_folder.transcribes(folder) or model_folder.speaks(folder),
     programs=(
-        SystemPackage("ffmpeg", "only WAV and PCM can be read and written", "ffmpeg"),
+        SystemPackage("ffmpeg", "nothing can be transcribed or spoken", "ffmpeg"),
         SystemPackage("espeak-ng", "speech can't be made from text", "espeak-ng"),
         SystemPackage("npm", "the voices of the speech model can't be downloaded", "node"),
     ),
+    environment=_FULL_FLOAT32,
 )
 
 # By name, in the order of help and docs.

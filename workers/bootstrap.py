@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -56,12 +56,19 @@ def start(
     """
     try:
         config = read_config(program, arguments)
+        set_environment(config.entry.kind, os.environ)
         logs.set_up(config.entry.name, config.settings.log_level)
         check(config.settings, config.folder)
         lock_address(config.address)
     except (ConfigError, rundir.RunDirectoryError, lifecycle.PermanentError) as failure:
         lifecycle.exit_permanently(str(failure))
     return config
+
+
+def set_environment(kind: str, environ: MutableMapping[str, str]) -> None:
+    """Set the variables of a kind that are not set."""
+    for name, value in KINDS[kind].environment:
+        environ.setdefault(name, value)
 
 
 def read_config(program: str, arguments: Sequence[str]) -> WorkerConfig:
