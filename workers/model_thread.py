@@ -20,7 +20,6 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from shared.errors import ServiceError, busy
 from shared.pb import worker_pb2
-from workers import runtime
 from workers.job import Job
 
 log = logging.getLogger(__name__)
@@ -66,6 +65,9 @@ class ThreadObserver(Protocol):
 
     def load_changed(self) -> None: ...
 
+    def rest(self, idle_s: float) -> None:
+        """No call waits; called about twice a second, with the time since the last step."""
+
     def ended(self, failure: BaseException | None) -> None:
         """The thread is ending, because of a failure or after `stop`."""
 
@@ -93,7 +95,6 @@ class ModelThread(Generic[M, J]):
         self._jobs: list[J] = []
         self._model: M | None = None
         self._progress_s = time.monotonic()
-        self._has_worked = False
         self._worked_s = 0.0
         self._answered = 0
         self._linger_until_s = 0.0
@@ -164,7 +165,7 @@ class ModelThread(Generic[M, J]):
         failure: BaseException | None = None
         try:
             self._model = self._load()
-            self._progress_s = time.monotonic()
+            self._progress_s = self._worked_s = time.monotonic()
             self.observer.ready()
             while self._receive():
                 self._step(self._model)
@@ -184,9 +185,8 @@ class ModelThread(Generic[M, J]):
                 job = self._inbox.get(wait, _IDLE_WAIT_S if wait else None)
             except Empty:
                 self._progress_s = now_s = time.monotonic()
-                if self._has_worked and wait and now_s > self._worked_s + runtime.RELEASE_AFTER_S:
-                    self._has_worked = False
-                    runtime.release_memory()
+                if wait:
+                    self.observer.rest(now_s - self._worked_s)
                 return True
             if job is None:
                 return False
@@ -209,7 +209,6 @@ class ModelThread(Generic[M, J]):
             if not job.ended and now_s > job.deadline_s:
                 job.fail(ServiceError("timeout", "The request took too long."))
         if waiting := sorted(self._open(), key=lambda job: job.rank(now_s)):
-            self._has_worked = True
             model.step(waiting)
             self.steps += 1
             self._worked_s = ended_s = time.monotonic()

@@ -18,6 +18,7 @@ from shared.pb import worker_pb2, worker_pb2_grpc
 from shared.rpc import WorkerServer
 from workers import runtime
 from workers.bootstrap import WorkerConfig
+from workers.device_memory import DeviceMemory
 from workers.worker_service import WorkerService
 
 log = logging.getLogger(__name__)
@@ -50,7 +51,14 @@ class WorkerProcess(ABC):
     """
 
     def __init__(self, config: WorkerConfig, service: str) -> None:
-        self.device = runtime.set_up(config.memory_share)
+        self.device = runtime.choose_device(config.memory_share)
+        self._memory = DeviceMemory(
+            self.device.memory_bytes,
+            self.device.recommended_bytes,
+            wired=config.settings.wired,
+            keep_warm=config.settings.keep_warm,
+        )
+        self._memory.set_limits()
         log.info("computing on %s, %d MB", self.device.name, self.device.memory_bytes >> 20)
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
@@ -87,6 +95,13 @@ class WorkerProcess(ABC):
         log.info("%s is ready%s", self.card.name, details)
 
     # --------------------------------------------------- from other threads
+
+    def wire_weights(self) -> None:
+        """Wire the loaded model, before it serves; on the thread that runs it."""
+        self._memory.wire_weights()
+
+    def rest(self, idle_s: float) -> None:
+        self._memory.rest(idle_s)
 
     def load_changed(self) -> None:
         self._loop.call_soon_threadsafe(self.worker_service.notify)

@@ -1,7 +1,7 @@
-"""The device of a worker process, its memory limits, its threads and its memory readings.
+"""The device of a worker process, its threads and its memory readings.
 
-The only module of workers/ that may branch on the platform. Called on the thread that owns the
-model, since MLX objects and streams belong to the thread that made them.
+With device_memory.py the only module of workers/ that may branch on the platform. Called on the
+thread that owns the model, since MLX objects and streams belong to the thread that made them.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Final
+from typing import Any, Final
 
 import mlx.core as mx
 
+from shared.lifecycle import PermanentError
 from shared.pb import worker_pb2
+from workers.device_memory import MemoryLibrary, Mlx
 
-# Freed buffers kept for reuse. More than a few hundred MB save no time and look like a leak.
-_POOL_BYTES = 512 * 1024 * 1024
-# Idle time after which a worker releases memory that is kept for reuse. Long enough for the next
-# request of somebody who reads and types.
-RELEASE_AFTER_S: Final = 3.0
+# Tokens of one forward pass over texts. More save no time, and on a GPU that another process
+# shares, its decode steps wait for the pass.
+_METAL_PASS_TOKENS: Final = 2048
+_CPU_PASS_TOKENS: Final = 512
 # How often each number of threads is tried at least, for how long, and how much slower than the
 # best a smaller number may be.
 _TRIES = 3
@@ -41,35 +42,47 @@ class Device:
         memory_bytes: the process's share of the device's memory.
         pass_tokens: of one forward pass over texts; more save no time and delay other calls.
         full_precision: whether it multiplies float32 fastest.
+        recommended_bytes: Metal's recommended working set, of all processes; 0 without Metal.
     """
 
     name: str
     memory_bytes: int
     pass_tokens: int
     full_precision: bool
+    recommended_bytes: int = 0
 
 
-def set_up(share: float) -> Device:
-    """Choose the device and set MLX's limits.
+def choose_device(share: float, library: MemoryLibrary | None = None) -> Device:
+    """Choose the device.
 
     Args:
         share: of the device's memory that this worker may use, 0 to 1.
 
     The device's memory is the recommended working set on Metal, and elsewhere half of the RAM,
     which gateway, tokenizers and the page cache share.
+
+    Raises:
+        PermanentError: this is a Mac, and no GPU can be opened.
     """
-    if mx.metal.is_available():
-        info = mx.device_info()
-        total = int(info["max_recommended_working_set_size"])
-        memory_bytes = int(total * share)
-        mx.set_wired_limit(memory_bytes)
-        name, pass_tokens = str(info.get("device_name", "Metal")), 8192
-    else:
-        mx.set_default_device(mx.cpu)
-        memory_bytes = int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 0.5 * share)
-        name, pass_tokens = "CPU", 512
-    mx.set_cache_limit(min(_POOL_BYTES, memory_bytes // 8))
-    return Device(name, memory_bytes, pass_tokens, full_precision=name == "CPU")
+    library = library or Mlx()
+    if not library.has_metal():
+        library.use_cpu()
+        ram_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return Device("CPU", int(ram_bytes * 0.5 * share), _CPU_PASS_TOKENS, full_precision=True)
+    if not library.has_gpu():
+        raise PermanentError(
+            "no GPU can be opened; run the server on the Mac itself, outside virtual machines "
+            "and sandboxes"
+        )
+    info = library.describe_gpu()
+    recommended = int(info["max_recommended_working_set_size"])
+    return Device(
+        str(info.get("device_name", "Metal")),
+        int(recommended * share),
+        _METAL_PASS_TOKENS,
+        full_precision=False,
+        recommended_bytes=recommended,
+    )
 
 
 def settle_threads(run: Callable[[], None]) -> int | None:
@@ -103,17 +116,6 @@ def settle_threads(run: Callable[[], None]) -> int | None:
     return chosen
 
 
-def release_memory() -> None:
-    """Release freed memory that MLX and the C library's heap keep for reuse. Call when idle.
-
-    glibc keeps freed buffers of up to 32 MB in its heap (mallopt(3), M_MMAP_THRESHOLD): hundreds
-    of megabytes after prefills of long prompts.
-    """
-    mx.clear_cache()
-    if sys.platform == "linux":
-        ctypes.CDLL(None).malloc_trim(0)
-
-
 def read_memory() -> worker_pb2.Memory:
     """Return the memory that this process and MLX's allocator hold now."""
     return worker_pb2.Memory(
@@ -125,10 +127,40 @@ def read_memory() -> worker_pb2.Memory:
 
 
 def rss_bytes() -> int:
-    """Return the resident set of this process: now, or its peak without /proc (macOS)."""
+    """Return the memory this process holds now; without a source for it, the most it has held.
+
+    On macOS the physical footprint, which counts what the GPU uses.
+    """
     try:
         pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
         return int(pages) * resource.getpagesize()
     except OSError:
+        footprint = read_footprint(ctypes.CDLL(None))
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return peak if sys.platform == "darwin" else peak * 1024
+        return footprint or (peak if sys.platform == "darwin" else peak * 1024)
+
+
+class _ResourceUsage(ctypes.Structure):
+    """`struct rusage_info_v0` of macOS's <sys/resource.h>."""
+
+    _fields_ = (
+        ("uuid", ctypes.c_uint8 * 16),
+        *((name, ctypes.c_uint64) for name in ("user_time", "system_time", "pkg_idle_wkups")),
+        *((name, ctypes.c_uint64) for name in ("interrupt_wkups", "pageins", "wired_size")),
+        *((name, ctypes.c_uint64) for name in ("resident_size", "phys_footprint")),
+        *((name, ctypes.c_uint64) for name in ("start_abstime", "exit_abstime")),
+    )
+
+
+def read_footprint(library: Any) -> int:
+    """Return the physical footprint of this process in bytes; 0 if the system does not tell.
+
+    Args:
+        library: the C library; macOS's has `proc_pid_rusage` (<libproc.h>).
+    """
+    usage = _ResourceUsage()
+    try:
+        failed = library.proc_pid_rusage(os.getpid(), 0, ctypes.byref(usage))
+    except AttributeError:
+        return 0
+    return 0 if failed else int(usage.phys_footprint)

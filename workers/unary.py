@@ -56,6 +56,7 @@ class UnaryProcess(WorkerProcess):
     # ------------------------------------------------- on the model thread
 
     def ready(self) -> None:
+        self.wire_weights()
         self._loop.call_soon_threadsafe(self._set_ready)
 
 

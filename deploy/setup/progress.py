@@ -86,12 +86,8 @@ class Step:
             stderr=subprocess.STDOUT,
         ) as child:
             assert child.stdout is not None
-            try:
-                for line in child.stdout:
-                    self._read(_CONTROL.sub("", line.decode("utf-8", "replace")).rstrip())
-            except BaseException:
-                child.terminate()
-                raise
+            for line in child.stdout:
+                self._read(_CONTROL.sub("", line.decode("utf-8", "replace")).rstrip())
         self._fraction, self._detail = None, ""
         return child.returncode
 

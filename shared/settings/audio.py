@@ -8,7 +8,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from shared.declaration import Setting
-from shared.settings.process import LogLevel, Offline
+from shared.settings.process import WIRE_WEIGHTS, KeepWarm, LogLevel, Offline, Wired
 from shared.settings.value import Count, Timeout
 
 
@@ -81,4 +81,6 @@ class AudioSettings:
             "Branch, tag or commit of the audio model on the hub.",
         ),
     ] = ""
+    wired: Wired = WIRE_WEIGHTS
+    keep_warm: KeepWarm = True
     log_level: LogLevel = "info"

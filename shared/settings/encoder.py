@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta
 
 from shared.declaration import Setting
-from shared.settings.process import LogLevel, Offline
+from shared.settings.process import WIRE_WEIGHTS, KeepWarm, LogLevel, Offline, Wired
 from shared.settings.value import Count, Timeout
 
 # llama-server's --pooling value that makes the model a reranker.
@@ -111,6 +111,8 @@ class EmbedSettings:
             "Branch, tag or commit of the embedding model on the hub.",
         ),
     ] = ""
+    wired: Wired = WIRE_WEIGHTS
+    keep_warm: KeepWarm = True
     log_level: LogLevel = "info"
 
 
@@ -154,4 +156,6 @@ class RerankSettings:
             "Branch, tag or commit of the reranker on the hub.",
         ),
     ] = ""
+    wired: Wired = WIRE_WEIGHTS
+    keep_warm: KeepWarm = True
     log_level: LogLevel = "info"

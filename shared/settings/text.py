@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from shared.declaration import Setting
-from shared.settings.process import LogLevel, Offline
+from shared.settings.process import WIRE_WEIGHTS, KeepWarm, LogLevel, Offline, Wired
 from shared.settings.sampling import SamplingSettings
 from shared.settings.template import TemplateSettings
 from shared.settings.value import SLOTS, Count, Size
@@ -177,4 +177,6 @@ class TextSettings(TemplateSettings, SamplingSettings, SlotSettings):
             "Branch, tag or commit of the model on the hub.",
         ),
     ] = ""
+    wired: Wired = WIRE_WEIGHTS
+    keep_warm: KeepWarm = True
     log_level: LogLevel = "info"

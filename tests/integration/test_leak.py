@@ -10,7 +10,7 @@ import psutil
 from tests.prompt import MIX, make_prompt
 from tests.wait import until
 from tests.worker import link
-from workers.runtime import RELEASE_AFTER_S
+from workers.device_memory import CPU_RELEASE_AFTER_S
 
 # Fragmentation may raise the memory once; a leak raises it in every round.
 _ROUNDS = 3
@@ -44,7 +44,7 @@ async def test_memory_does_not_grow_over_rounds_of_mixed_requests(fleet, client)
 
         async def measure():
             await client.reset_cache()
-            await asyncio.sleep(RELEASE_AFTER_S + 1)
+            await asyncio.sleep(CPU_RELEASE_AFTER_S + 1)
             memory = (await worker.fresh_beat()).memory
             gateway_bytes = psutil.Process(gateway.pid).memory_info().rss
             return memory.active_bytes, memory.rss_bytes, gateway_bytes

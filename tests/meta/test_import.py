@@ -48,8 +48,8 @@ ROOMS = {
     },
     "workers.audio": {
         "sound": set(),
-        "recognition": {"checkpoint", "pace", "sound"},
-        "speech": {"checkpoint", "pace", "sound"},
+        "recognition": {"checkpoint", "sound"},
+        "speech": {"checkpoint", "sound"},
     },
     "workers.embed": {"network": set()},
     "workers.text": {

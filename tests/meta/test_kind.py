@@ -34,7 +34,7 @@ NAMED = {
 def test_what_a_kind_names_exists(kind):
     assert importlib.util.find_spec(f"{kind.module}.__main__")
     settings = {entry.name for entry in entries(kind.settings)}
-    assert {*kind.models, "alias", "log_level"} <= settings
+    assert {*kind.models, "alias", "wired", "keep_warm", "log_level"} <= settings
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert kind.extra in project["optional-dependencies"]
     assert not kind.launch_flag or kind.launch_flag in LAUNCH_FLAGS

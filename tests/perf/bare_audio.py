@@ -20,7 +20,7 @@ from workers.audio.sound import recording
 
 
 def main() -> None:
-    device = runtime.set_up(1.0)
+    device = runtime.choose_device(1.0)
     model = whisper.load_network(Path(sys.argv[1]), full_precision=device.full_precision)
     _restore(model)
     data = Path(sys.argv[2]).read_bytes()

@@ -19,7 +19,7 @@ from workers.audio.speech.splitting import split_text
 
 
 def main() -> None:
-    if runtime.set_up(1.0).full_precision:
+    if runtime.choose_device(1.0).full_precision:
         convolution.install()
     model = load_kokoro(Path(sys.argv[1]))
     model.try_out()

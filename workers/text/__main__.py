@@ -108,6 +108,7 @@ class TextProcess(WorkerProcess):
             return None
 
     def ready(self, parts: EngineParts) -> None:
+        self.wire_weights()
         self._loop.call_soon_threadsafe(self._open, parts)
 
     def publish(self, step: int, frames: Frames) -> None:

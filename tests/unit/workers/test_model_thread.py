@@ -62,6 +62,9 @@ class Observer:
     def load_changed(self):
         pass
 
+    def rest(self, idle_s):
+        pass
+
     def ended(self, failure):
         self.failure = failure
         self.loop.call_soon_threadsafe(self.is_over.set)

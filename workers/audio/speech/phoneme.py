@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from shared.errors import ServiceError
 from workers.audio.sound import program
@@ -26,9 +25,6 @@ LANGUAGES: Mapping[str, str] = {
     "i": "it",
     "p": "pt-br",
 }
-PROGRAM: Final = "espeak-ng"
-# What is lost without it.
-NEEDS_PROGRAM: Final = "no speech can be made from text"
 _DEADLINE_S = 20.0
 # Diphthongs and affricates, which espeak-ng writes as two tied letters; longer ones first.
 # Source: misaki, espeak.py.
@@ -70,6 +66,15 @@ _SYLLABIC = re.compile("(\\S)\u0329")
 _DROPPED = re.compile("[\\^\u0329-]|\\([a-z-]+\\)")
 
 
+def require_program() -> None:
+    """Check that espeak-ng is installed.
+
+    Raises:
+        PermanentError: it is not.
+    """
+    program.require("espeak-ng", "nothing can be spoken")
+
+
 async def convert(piece: str, voice: str) -> str:
     """Return a piece of text as phonemes, with its punctuation; empty if it has no words.
 
@@ -77,7 +82,7 @@ async def convert(piece: str, voice: str) -> str:
         voice: its first letter determines the language.
 
     Raises:
-        ServiceError: espeak-ng failed, or is no longer installed.
+        ServiceError: espeak-ng failed.
     """
     language = LANGUAGES[voice[0]]
     phonemes = ""
@@ -94,8 +99,7 @@ async def convert(piece: str, voice: str) -> str:
 async def _convert_clause(clause: str, language: str) -> str:
     # espeak-ng reads [[...]] as phonemes, which a client must not send.
     clause = clause.replace("[[", " ").replace("]]", " ")
-    path = program.require(PROGRAM, NEEDS_PROGRAM, "input")
-    command = [path, "-q", "--ipa", "--tie=^", "-v", language, "--stdin"]
+    command = ["espeak-ng", "-q", "--ipa", "--tie=^", "-v", language, "--stdin"]
     output = await _run(command, clause.encode())
     phonemes = " ".join(output.decode(errors="replace").split())
     for rules in _RULES.get(language, (_TIED,)):

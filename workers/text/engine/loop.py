@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable
 
 from shared.pb import worker_pb2
-from workers import runtime
 from workers.text.engine.active_requests import ActiveRequests
 from workers.text.engine.batch import Batch
 from workers.text.engine.command import (
@@ -56,7 +55,6 @@ class Engine:
         self._observer = observer
         self._commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
         self._pace = Pace()
-        self._has_worked = False
         self._progress_s: float | None = None
         self._worked_s = 0.0
         self._step_number = 0
@@ -99,7 +97,7 @@ class Engine:
     def _start(self) -> None:
         parts = self._load()
         self._batch, self._scheduler, self._reuse = Batch(parts.model), parts.scheduler, parts.reuse
-        self._progress_s = time.monotonic()
+        self._progress_s = self._worked_s = time.monotonic()
         self._publish_snapshot()
         self._observer.ready(parts)
 
@@ -144,21 +142,16 @@ class Engine:
             try:
                 command = self._commands.get(idle, timeout_s)
             except queue.Empty:
-                if idle and self._is_cold():
-                    self._has_worked = False
-                    runtime.release_memory()
+                if idle:
+                    self._observer.rest(time.monotonic() - self._worked_s)
                 break
-            self._has_worked = True
+            self._worked_s = time.monotonic()
             if isinstance(command, StopCommand):
                 return False
             self._execute(command)
             idle = False
         self._active.expire(time.monotonic())
         return True
-
-    def _is_cold(self) -> bool:
-        """Return whether nothing has run for so long that nothing may follow soon."""
-        return self._has_worked and time.monotonic() > self._worked_s + runtime.RELEASE_AFTER_S
 
     def _execute(self, command: SubmitCommand | CancelCommand | EngineCall) -> None:
         if isinstance(command, EngineCall):

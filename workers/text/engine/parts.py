@@ -32,5 +32,8 @@ class EngineObserver(Protocol):
     def load_changed(self) -> None:
         """The latest snapshot has another load than the one before."""
 
+    def rest(self, idle_s: float) -> None:
+        """Nothing runs or waits; called about twice a second, with the time since the last work."""
+
     def ended(self, failure: BaseException | None) -> None:
         """The thread is ending, because of a failure or after `stop`."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from shared.declaration import Setting
-from shared.settings.process import LogLevel
+from shared.settings.process import WIRE_WEIGHTS, KeepWarm, LogLevel, Wired
 
 
 @dataclass(frozen=True)
@@ -16,4 +16,6 @@ class MeasureSettings:
     model: Annotated[str, Setting("--measure-model", "Folder of a model.", metavar="MODEL")] = ""
     alias: Annotated[tuple[str, ...], Setting("--measure-alias", "Other names.")] = ()
     queue_depth: Annotated[int, Setting("--measure-queue-depth", "Calls at the worker.")] = 4
+    wired: Wired = WIRE_WEIGHTS
+    keep_warm: KeepWarm = True
     log_level: LogLevel = "info"
