@@ -42,6 +42,10 @@ _PLAIN: Final[dict[str, Any]] = {
     "tie_word_embeddings": False,
 }
 
+FOUR_BITS: Final = {"group_size": 32, "bits": 4}
+# `4bit`: quantised weights with scales of float16, in which the rest computes.
+DTYPES: Final = ("float32", "float16", "bfloat16", "4bit")
+
 # The families. `llama`: a plain KV cache. `bytes`: the same with a vocabulary of bytes,
 # whose tokens often split characters, and with infill tokens. `quantised`: 4-bit weights. `wide`:
 # heads of 64, whose keys and values MLX can quantise. `sliding`: a window of 32 tokens beside full
@@ -49,7 +53,7 @@ _PLAIN: Final[dict[str, Any]] = {
 FAMILIES: Final[dict[str, dict[str, Any]]] = {
     "llama": _PLAIN,
     "bytes": _PLAIN,
-    "quantised": {**_PLAIN, "quantization": {"group_size": 32, "bits": 4}},
+    "quantised": {**_PLAIN, "quantization": FOUR_BITS},
     "wide": {**_PLAIN, "num_attention_heads": 1, "num_key_value_heads": 1},
     "sliding": {
         **_PLAIN,
@@ -84,11 +88,19 @@ def starter_folder() -> Path:
     return Path(os.environ.get("MLXCEL_TEST_STARTER", ROOT / "models" / "SmolLM2-135M-Instruct"))
 
 
-def build(family: str, *, starter: Path | None = None, cache: Path | None = None) -> Path:
+def build(
+    family: str,
+    dtype: str = "float32",
+    *,
+    starter: Path | None = None,
+    cache: Path | None = None,
+) -> Path:
     """Return the folder of a family's checkpoint, writing it first if it is missing.
 
     Args:
         family: a key of `FAMILIES`.
+        dtype: one of `DTYPES`, of all that the model computes. Others than float32 have the
+            vocabulary of `bytes`: the CPU multiplies them slowly.
         starter: folder of the tokenizer files; `bytes` needs none.
         cache: parent folder of the checkpoints.
 
@@ -96,13 +108,14 @@ def build(family: str, *, starter: Path | None = None, cache: Path | None = None
         FileNotFoundError: `starter` has no tokenizer.
     """
     cache = cache or ROOT / ".cache" / "checkpoints"
-    folder = cache / f"{family}-v{VERSION}"
+    name = family if dtype == "float32" else f"{family}-{dtype}"
+    folder = cache / f"{name}-v{VERSION}"
     if folder.is_dir():
         return folder
     cache.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=f".{family}-", dir=cache))
+    scratch = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=cache))
     try:
-        _write(family, starter or starter_folder(), scratch)
+        _write(family, dtype, starter or starter_folder(), scratch)
         _move(scratch, folder)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -118,22 +131,35 @@ def _move(scratch: Path, folder: Path) -> None:
             raise
 
 
-def _write(family: str, starter: Path, folder: Path) -> None:
-    if family == "bytes":
+def _write(family: str, dtype: str, starter: Path, folder: Path) -> None:
+    if family == "bytes" or dtype != "float32":
         _write_byte_tokenizer(folder)
     else:
         _copy_tokenizer(starter, folder)
     special, vocab_tokens, eos = _read_tokenizer(folder)
     config = {**FAMILIES[family], "vocab_size": vocab_tokens, "eos_token_id": eos}
+    if dtype == "4bit":
+        config["quantization"] = FOUR_BITS
     model_class, args_class = _get_classes(config)
     model = model_class(args_class.from_dict(config))
     seed = zlib.crc32(family.encode())
     model.update(tree_unflatten(_weights(model, special, np.random.default_rng(seed))))
+    _cast(model, dtype)
     if "quantization" in config:
         nn.quantize(model, **config["quantization"])
     weights = dict(tree_flatten(model.parameters()))
     mx.save_safetensors(str(folder / "model.safetensors"), weights, metadata={"format": "mlx"})
     (folder / "config.json").write_text(json.dumps(config, indent=1))
+
+
+def _cast(model: nn.Module, dtype: str) -> None:
+    """Convert the weights that mlx-lm's own conversion would."""
+    if dtype == "float32":
+        return
+    number = getattr(mx, "float16" if dtype == "4bit" else dtype)
+    casts = getattr(model, "cast_predicate", lambda _: True)
+    weights = tree_flatten(model.parameters())
+    model.update(tree_unflatten([(n, w.astype(number) if casts(n) else w) for n, w in weights]))
 
 
 def _weights(

@@ -94,3 +94,11 @@ def test_missing_starter_is_said_and_leaves_nothing(tmp_path):
     with pytest.raises(FileNotFoundError, match="install the starter model"):
         build("llama", starter=Path("nowhere"), cache=tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "4bit"])
+def test_a_type_of_weights_is_that_of_the_logits(dtype):
+    model, _ = mlx_lm.load(str(build("recurrent", dtype)))
+    expected = mx.float16 if dtype == "4bit" else getattr(mx, dtype)
+    assert model(mx.array([[1, 2, 3]])).dtype == expected
+    assert hasattr(model.lm_head, "scales") == (dtype == "4bit")
