@@ -1,19 +1,21 @@
 # Commands of the project; `make help` lists them. Each target sets up what it needs, which takes
-# no time when it is there already. PORT is not read from the environment, since honcho sets it
-# for every process that it starts.
+# no time when it is there already. PORT is not read from the environment, since launchers such as
+# honcho set it for every process that they start. Written for GNU make 3.81, which macOS has.
 
 VENV   := .venv
 BIN    := $(VENV)/bin
 CONFIG := deploy/mlxcel.toml
 PORT   :=
 ARGS   :=
+# Starts a program that ends without a traceback when it is interrupted.
+ENTRY  := -m deploy.entry
 PYTEST := $(BIN)/python -m deploy.setup.openblas $(BIN)/python -m pytest
 PARALLEL := --numprocesses auto --dist worksteal
 # Tests that start no model server; coverage is counted in these, as the others take far longer.
 CHECKED := tests/meta tests/unit tests/golden tests/contract
 
 # The first Python that is new enough; a name may exist and not work, as with version shims.
-PYTHON = $(shell for name in python3.13 python3.12 python3.11 python3; do \
+PYTHON = $(shell for name in python3.14 python3.13 python3.12 python3.11 python3; do \
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo $$name && break; done)
 
@@ -25,14 +27,13 @@ endif
 .PHONY: help run test check lint perf proto docs clean python set-up set-up-dev set-up-perf
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
 run: python ## install what is missing, serve a small chat model (PORT=18080 picks a port)
-	@$(PYTHON) -m deploy.run.preflight --config $(CONFIG)
+	@$(PYTHON) $(ENTRY) deploy.run.preflight --config $(CONFIG)
 	@$(MAKE) --no-print-directory set-up
-	@$(BIN)/python -m deploy.starter_models.install text
-	@$(BIN)/python -m deploy.generate.document
-	@$(BIN)/python -m deploy.run.announce --config $(CONFIG) & exec $(BIN)/honcho start
+	@$(BIN)/python $(ENTRY) deploy.generate.document
+	@exec $(BIN)/python $(ENTRY) deploy.cli --config $(CONFIG)
 
 test: set-up-dev lint ## lint, types, all tests, coverage (ARGS="-k name" runs some tests)
 	@$(BIN)/python -m deploy.starter_models.install text embed whisper whisper-tiny kokoro
@@ -66,13 +67,13 @@ clean: ## remove the environment and caches; models stay
 	rm -rf $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
 
 set-up: python
-	@$(PYTHON) -m deploy.setup.bootstrap
+	@$(PYTHON) $(ENTRY) deploy.setup.bootstrap
 
 set-up-perf: python
-	@$(PYTHON) -m deploy.setup.bootstrap dev perf
+	@$(PYTHON) $(ENTRY) deploy.setup.bootstrap dev perf
 
 set-up-dev: python
-	@$(PYTHON) -m deploy.setup.bootstrap dev
+	@$(PYTHON) $(ENTRY) deploy.setup.bootstrap dev
 
 python:
 	@test -n "$(PYTHON)" || { echo "error: Python 3.11 or newer is needed; install it," \

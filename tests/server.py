@@ -89,7 +89,15 @@ class Server:
         own = {"PYTHONPATH": str(ROOT), "TMPDIR": str(self.temporary)}
         self._environ = os.environ | own | dict(environ or {})
         if modules is None:
-            command = [sys.executable, "-m", "deploy.cli", "--port", str(self.port), *words]
+            command = [
+                sys.executable,
+                "-m",
+                "deploy.entry",
+                "deploy.cli",
+                "--port",
+                str(self.port),
+                *words,
+            ]
             self._started = [self._start(command, folder)]
         else:
             self._environ["MLXCEL_PORT"] = str(self.port)

@@ -1,8 +1,7 @@
 """Prints that the server answers, and a command to try it.
 
-Runs beside honcho, not under it: honcho ends everything when one of its processes exits. Polls
-/health until it answers 200, prints, and exits; exits silently when the process that started it
-has ended.
+Runs as the launcher's companion, whose exit ends nothing else. Polls /health until it answers 200,
+prints, and exits; exits silently when the process that started it has ended.
 """
 
 from __future__ import annotations

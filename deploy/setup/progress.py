@@ -86,8 +86,12 @@ class Step:
             stderr=subprocess.STDOUT,
         ) as child:
             assert child.stdout is not None
-            for line in child.stdout:
-                self._read(_CONTROL.sub("", line.decode("utf-8", "replace")).rstrip())
+            try:
+                for line in child.stdout:
+                    self._read(_CONTROL.sub("", line.decode("utf-8", "replace")).rstrip())
+            except BaseException:
+                child.terminate()
+                raise
         self._fraction, self._detail = None, ""
         return child.returncode
 

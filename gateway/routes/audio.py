@@ -49,10 +49,19 @@ async def translate(request: web.Request) -> web.StreamResponse:
     return await _transcribe(request, _find(request, parsed.model), parsed)
 
 
+def refuse(context: Context, capability: str) -> ServiceError:
+    """Return the error of a server none of whose audio workers has a capability."""
+    message = KINDS["audio"].unserved(capability)
+    cards = [worker.card for worker in context.registry.of_kind("audio")]
+    reasons = [card.unavailable.get(capability) for card in cards if card is not None]
+    return ServiceError("not_implemented", ". ".join(filter(None, (message, *reasons))))
+
+
 def _find(request: web.Request, model: str | None) -> UnaryWorker:
-    worker = request.app[CONTEXT].registry.choose("audio", model, _transcribes)
+    context = request.app[CONTEXT]
+    worker = context.registry.choose("audio", model, _transcribes)
     if worker is None:
-        raise ServiceError("not_implemented", KINDS["audio"].unserved("transcription"))
+        raise refuse(context, "transcription")
     return worker
 
 

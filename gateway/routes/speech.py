@@ -22,10 +22,9 @@ from gateway.http.answer import answer_json
 from gateway.http.body import read_body
 from gateway.http.byte_stream import ByteStream
 from gateway.http.sse import EventStream
+from gateway.routes.audio import refuse
 from gateway.routes.route import Route
 from gateway.routes.text import parse_priority
-from shared.errors import ServiceError
-from shared.kind import KINDS
 from shared.pb.audio_pb2_grpc import AudioStub
 
 _LIMIT_BYTES: Final = 25 * 1024 * 1024
@@ -89,7 +88,7 @@ async def _send_events(
 def _find(context: Context, model: str | None) -> UnaryWorker:
     worker = context.registry.choose("audio", model, _synthesizes)
     if worker is None:
-        raise ServiceError("not_implemented", KINDS["audio"].unserved("speech"))
+        raise refuse(context, "speech")
     return worker
 
 

@@ -55,6 +55,26 @@ class ModelCard(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class UnavailableEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     NAME_FIELD_NUMBER: _builtins.int
     ALIASES_FIELD_NUMBER: _builtins.int
     KIND_FIELD_NUMBER: _builtins.int
@@ -82,6 +102,7 @@ class ModelCard(_message.Message):
     INFILL_FIELD_NUMBER: _builtins.int
     ENCODER_FIELD_NUMBER: _builtins.int
     AUDIO_FIELD_NUMBER: _builtins.int
+    UNAVAILABLE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The id clients use and see, e.g. "SmolLM2-135M-Instruct"."""
     kind: _builtins.str
@@ -147,6 +168,12 @@ class ModelCard(_message.Message):
     def audio(self) -> Global___AudioCard:
         """Audio workers only."""
 
+    @_builtins.property
+    def unavailable(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """What the worker can't do because something is not installed, e.g. "speech",
+        and why, naming what to install. As of its start.
+        """
+
     def __init__(
         self,
         *,
@@ -177,10 +204,11 @@ class ModelCard(_message.Message):
         infill: Global___InfillMarkers | None = ...,
         encoder: Global___EncoderCard | None = ...,
         audio: Global___AudioCard | None = ...,
+        unavailable: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["audio", b"audio", "encoder", b"encoder", "infill", b"infill"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["aliases", b"aliases", "audio", b"audio", "bos_token", b"bos_token", "call_timeout_ms", b"call_timeout_ms", "chat_template", b"chat_template", "context_tokens", b"context_tokens", "created_unix_s", b"created_unix_s", "default_sampling_json", b"default_sampling_json", "encoder", b"encoder", "eos_token", b"eos_token", "eos_token_ids", b"eos_token_ids", "infill", b"infill", "kind", b"kind", "max_batch_size", b"max_batch_size", "modalities", b"modalities", "model_type", b"model_type", "name", b"name", "parameters", b"parameters", "path", b"path", "quantization_bits", b"quantization_bits", "queue_limit", b"queue_limit", "reasoning", b"reasoning", "slots", b"slots", "tool_call_format", b"tool_call_format", "trained_context_tokens", b"trained_context_tokens", "vocab_tokens", b"vocab_tokens", "weight_bytes", b"weight_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["aliases", b"aliases", "audio", b"audio", "bos_token", b"bos_token", "call_timeout_ms", b"call_timeout_ms", "chat_template", b"chat_template", "context_tokens", b"context_tokens", "created_unix_s", b"created_unix_s", "default_sampling_json", b"default_sampling_json", "encoder", b"encoder", "eos_token", b"eos_token", "eos_token_ids", b"eos_token_ids", "infill", b"infill", "kind", b"kind", "max_batch_size", b"max_batch_size", "modalities", b"modalities", "model_type", b"model_type", "name", b"name", "parameters", b"parameters", "path", b"path", "quantization_bits", b"quantization_bits", "queue_limit", b"queue_limit", "reasoning", b"reasoning", "slots", b"slots", "tool_call_format", b"tool_call_format", "trained_context_tokens", b"trained_context_tokens", "unavailable", b"unavailable", "vocab_tokens", b"vocab_tokens", "weight_bytes", b"weight_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -239,6 +239,16 @@ async def test_workers_are_chosen_by_capability(make_booth):
     assert [m["capabilities"] for m in models if m["id"] == "fake-audio"] == [["transcription"]]
 
 
+async def test_the_reason_why_nothing_is_spoken_is_named(make_booth):
+    reason = "espeak-ng is not installed; install it"
+    booth = await make_booth(
+        audio=worker_pb2.AudioCard(transcribes=True), unavailable={"speech": reason}
+    )
+    status, error = await booth.harness.get(VOICES)
+    assert status == 501
+    assert error["error"]["message"] == f"audio model kind not loaded: tts. {reason}"
+
+
 async def test_a_speech_only_worker_does_not_transcribe(make_booth):
     booth = await make_booth(audio=worker_pb2.AudioCard(speaks=True))
     for task, field, status in [

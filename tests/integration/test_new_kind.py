@@ -74,7 +74,7 @@ def test_the_start_announcement_suggests_its_trial(server):
 
 
 def test_help_and_docs_show_its_settings():
-    assert "--measure-model" in run(sys.executable, "-m", "deploy.cli", "--help")
+    assert "--measure-model" in run(sys.executable, "-m", "deploy.entry", "deploy.cli", "--help")
     page = run(
         sys.executable,
         "-c",
@@ -93,7 +93,9 @@ def test_procfile_and_launchd_jobs_run_its_module(tmp_path):
     procfile = run(sys.executable, "-c", code, str(config))
     assert f"-- python -m measure --config {config} --name ruler" in procfile
     words = ("launchd", "render", str(tmp_path / "jobs"), "--config", str(config))
-    run(sys.executable, "-m", "deploy.cli", *words, "--logs", str(tmp_path / "logs"))
+    run(
+        sys.executable, "-m", "deploy.entry", "deploy.cli", *words, "--logs", str(tmp_path / "logs")
+    )
     job = plistlib.loads((tmp_path / "jobs" / "local.mlxcel.ruler.plist").read_bytes())
     assert job["ProgramArguments"][-6:-4] == ["-m", "measure"]
 

@@ -267,54 +267,11 @@ class Honcho:
         wait_for(lambda: not any(is_alive(item.pid) for item in self.tree), timeout_s)
 
 
-def test_an_interrupted_honcho_stops_every_process(stage):
-    honcho = Honcho(stage)
-    honcho.process.send_signal(signal.SIGINT)
-    honcho.process.wait(5)
-    honcho.wait_until_alone(1)
-    assert not stage.lines("restart")
-
-
 def test_a_killed_honcho_leaves_no_process(stage):
     honcho = Honcho(stage)
     # Not waited for: its parent may be slow to reap it.
     honcho.process.kill()
     honcho.wait_until_alone()
-
-
-LAUNCHER = """
-import multiprocessing, sys, threading
-from honcho.manager import Manager
-from deploy.cli import LogPrinter, report_killed
-manager = Manager(LogPrinter(sys.stdout))
-for name in ("one", "two"):
-    manager.add_process(name, sys.argv[1])
-threading.Thread(target=report_killed, args=(manager.events,), daemon=True).start()
-manager.loop()
-sys.exit(5)
-"""
-
-
-def test_a_killed_helper_of_honcho_stops_every_process(stage):
-    command = " ".join(f"'{word}'" for word in stage.command("steady"))
-    launcher = stage.run([sys.executable, "-c", LAUNCHER, f"exec {command}"])
-    stage.wait_for_pids(2)
-    helper, *_ = psutil.Process(launcher.pid).children()
-    helper.kill()
-    assert launcher.wait(15) == 5
-    stage.wait_until_gone(stage.pids())
-
-
-def test_every_process_ends_when_the_reader_of_the_log_is_gone(stage):
-    command = " ".join(f"'{word}'" for word in stage.command("steady"))
-    words = [sys.executable, "-c", LAUNCHER, f"exec {command}"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, env=stage.environ) as launcher:
-        stage.started.append(launcher)
-        stage.wait_for_pids(2)
-        launcher.stdout.close()
-        launcher.terminate()
-        assert launcher.wait(15) == 5
-    stage.wait_until_gone(stage.pids())
 
 
 def test_a_process_whose_launcher_is_already_gone_exits_at_once(stage):

@@ -48,8 +48,8 @@ ROOMS = {
     },
     "workers.audio": {
         "sound": set(),
-        "recognition": {"checkpoint", "sound"},
-        "speech": {"checkpoint", "sound"},
+        "recognition": {"checkpoint", "pace", "sound"},
+        "speech": {"checkpoint", "pace", "sound"},
     },
     "workers.embed": {"network": set()},
     "workers.text": {

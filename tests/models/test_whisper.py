@@ -174,3 +174,31 @@ async def test_another_language_is_translated_to_english(tmp_path_factory):
     assert answer.language == "german"
     for words in ("my name is thomas", "germany", "beautiful"):
         assert words in " ".join(words_of(answer.text))
+
+
+async def test_without_ffmpeg_and_espeak_wave_files_are_transcribed_and_the_rest_is_named(
+    tmp_path_factory, tmp_path
+):
+    models = ROOT / "models"
+    worker = {"name": "studio", "kind": "audio", "model": str(models / "whisper-tiny.en")}
+    worker["speech_model"] = str(models / "Kokoro-82M")
+    wave = encode(tmp_path / "bicycle.wav", "-ar", "44100", "-ac", "2")
+    bare = {"PATH": str(tmp_path / "nothing")}
+    with serve_fleet(tmp_path_factory.mktemp("s"), worker, environ=bare) as server:
+        async with openai.AsyncOpenAI(
+            base_url=f"{server.url}/v1", api_key="none", max_retries=0
+        ) as client:
+            answer = await client.audio.transcriptions.create(file=wave, **MODEL)
+            said, library = read("bicycle.said.txt"), read("bicycle.txt")
+            assert errors(words_of(answer.text), said) <= errors(library, said)
+            with pytest.raises(openai.InternalServerError, match="brew install ffmpeg") as caught:
+                await client.audio.transcriptions.create(file=SHORT, **MODEL)
+            assert (caught.value.status_code, caught.value.param) == (501, "file")
+            with pytest.raises(openai.InternalServerError, match="espeak-ng") as caught:
+                await client.audio.speech.create(input="Hello.", voice="alloy", model="tts-1")
+            assert caught.value.status_code == 501
+            (model,) = (await client.models.list()).data
+            assert model.capabilities == ["transcription"]
+        log = server.log.read_text()
+        assert log.count("ffmpeg is not installed") == 1
+        assert log.count("espeak-ng is not installed") == 1

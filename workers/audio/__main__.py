@@ -4,30 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from pathlib import Path
 
 from shared.pb import audio_pb2_grpc
-from shared.settings import AudioSettings
 from workers import bootstrap
 from workers.audio import audio_models
 from workers.audio.recognition.transcription import Transcription
 from workers.audio.service import AudioService
-from workers.audio.sound import recording
 from workers.audio.speech.utterance import Utterance
 from workers.bootstrap import WorkerConfig
 from workers.model_thread import ModelThread
 from workers.unary import UnaryProcess
 
 _SERVICE = "mlxcel.v1.Audio"
-
-
-def check(settings: AudioSettings, folder: Path) -> None:  # noqa: ARG001 - the same for every kind
-    """Refuse to start without the program that decodes recordings.
-
-    Raises:
-        PermanentError: it is missing.
-    """
-    recording.require_program()
 
 
 async def _serve(config: WorkerConfig) -> int:
@@ -41,7 +29,7 @@ async def _serve(config: WorkerConfig) -> int:
 
 
 def main() -> None:
-    config = bootstrap.start("workers.audio", sys.argv[1:], check)
+    config = bootstrap.start("workers.audio", sys.argv[1:], lambda *_: None)
     bootstrap.exit_process(asyncio.run(_serve(config)))
 
 

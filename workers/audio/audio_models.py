@@ -22,6 +22,7 @@ from workers import hub
 from workers.arrays import read_parameters
 from workers.audio.recognition.model import WhisperModel, load_whisper
 from workers.audio.recognition.transcription import Transcription
+from workers.audio.sound import encoding, program, recording
 from workers.audio.speech import convolution, phoneme
 from workers.audio.speech.kokoro import Kokoro, load_kokoro
 from workers.audio.speech.utterance import Utterance
@@ -95,7 +96,9 @@ def load(config: WorkerConfig, device: Device) -> AudioModels:
     """
     started_s = time.monotonic()
     settings: AudioSettings = config.settings
-    paths = _find_models(settings, config.folder)
+    paths, unavailable = find_models(settings, config.folder)
+    for reason in unavailable.values():
+        log.warning("%s", reason)
     speech = [path for path in paths if model_folder.speaks(path)]
     recognition = [path for path in paths if path not in speech]
     if len(speech) > 1 or len(recognition) > 1:
@@ -105,30 +108,49 @@ def load(config: WorkerConfig, device: Device) -> AudioModels:
     transcriber = load_whisper(recognition[0], settings.batch_size, device) if recognition else None
     synthesizer = _load_synthesizer(speech[0], device) if speech else None
     card = _describe(config, paths, transcriber, synthesizer)
+    card.unavailable.update(unavailable)
     names = " and ".join(path.name for path in paths)
     log.info("loaded %s in %.1f s", names, time.monotonic() - started_s)
     return AudioModels(card, transcriber, synthesizer)
 
 
-def _find_models(settings: AudioSettings, folder: Path) -> list[Path]:
-    """Return the folders of the models that can run here.
+def find_models(settings: AudioSettings, folder: Path) -> tuple[list[Path], dict[str, str]]:
+    """Return the folders of the models that can run here, and what is not available, and why.
 
-    A missing speech model or phonemizer is only logged if there is a model that transcribes.
+    A missing speech model or phonemizer is an error only if no model transcribes.
+
+    Raises:
+        PermanentError: a model or the program that every model here needs is missing.
     """
     paths = []
+    unavailable = _check_ffmpeg()
     if settings.model:
         paths.append(_locate(settings.model, settings.revision, settings, folder))
     try:
         if settings.speech_model:
             paths.append(_locate(settings.speech_model, "", settings, folder))
         if any(map(model_folder.speaks, paths)):
-            phoneme.require_program()
+            _require_phonemizer()
     except PermanentError as failure:
         paths = [path for path in paths if not model_folder.speaks(path)]
         if not paths:
             raise
-        log.error("%s; speech is not served until the next start", failure)  # noqa: TRY400
-    return paths
+        unavailable["speech"] = f"{failure}; speech is not served until the next start"
+    return paths, unavailable
+
+
+def _require_phonemizer() -> None:
+    if program.find(phoneme.PROGRAM) is None:
+        loss = phoneme.NEEDS_PROGRAM
+        raise PermanentError(program.describe_missing(phoneme.PROGRAM, loss))
+
+
+def _check_ffmpeg() -> dict[str, str]:
+    """Return which formats need ffmpeg, if it is missing."""
+    if program.find("ffmpeg") is not None:
+        return {}
+    loss = f"{recording.NEEDS_PROGRAM} and {encoding.NEEDS_PROGRAM}"
+    return {"compressed audio": program.describe_missing("ffmpeg", loss)}
 
 
 def _locate(model: str, revision: str, settings: AudioSettings, folder: Path) -> Path:

@@ -7,6 +7,7 @@ the model thread.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from mlx_audio.stt.models.whisper.tokenizer import LANGUAGES, TO_LANGUAGE_CODE
 
 from shared.errors import ServiceError
 from shared.pb import audio_pb2 as pb
+from workers.audio.pace import StepSize
 from workers.audio.recognition import fallback, whisper
 from workers.audio.recognition.transcription import Transcription, Window, order
 from workers.audio.recognition.window import read_tokens
@@ -31,8 +33,11 @@ from workers.audio.recognition.word_timing import add_words
 from workers.audio.sound.samples import RATE_HZ, Samples
 from workers.runtime import Device
 
-# Windows that a GPU decodes in about the time of one; on a CPU several save no time.
-_BATCH = 8
+# Windows that a GPU decodes together at most, since it may serve other workers, too; on a CPU
+# several save no time.
+_BATCH = 4
+# Before anything is measured.
+_FIRST_BATCH = 2
 _HOP_HZ = 100
 _HOP = RATE_HZ // _HOP_HZ
 
@@ -41,7 +46,7 @@ class WhisperModel:
     """A model that is ready to run.
 
     Attributes:
-        batch: the most windows that are decoded together.
+        batch: the most windows that are decoded together; fewer while the device is slow.
     """
 
     def __init__(self, network: Any, name: str, batch: int) -> None:
@@ -49,6 +54,7 @@ class WhisperModel:
         self.batch = batch
         self._name = name
         self._longest = network.dims.n_text_ctx // 2
+        self._step_size = StepSize(1, min(_FIRST_BATCH, batch), batch)
 
     def step(self, jobs: Sequence[Transcription]) -> None:
         """Decode one batch of windows."""
@@ -62,10 +68,16 @@ class WhisperModel:
         if not job.language:
             self._detect_language(job)
         batch = self._pick(job, jobs)
+        began_s = time.monotonic()
         features = mx.concatenate([self._encode(item) for item in batch])
         results = self.network.decode(features, self._options(batch[0]))
+        self.note_step(len(batch), time.monotonic() - began_s)
         for item, result in zip(batch, results, strict=True):
             self._keep(item, result)
+
+    def note_step(self, windows: int, took_s: float) -> None:
+        """Note how long a step took, so that the next are short enough."""
+        self._step_size.note(windows, took_s)
 
     def check(self, request: pb.TranscribeRequest) -> None:
         """Replace a request's language by its code.
@@ -105,7 +117,9 @@ class WhisperModel:
         """Remove and return the windows to decode now: the first job's, and matching others."""
         batch: list[Window] = []
         for job in jobs:
-            while job.waiting and job.style == first.style and len(batch) < self.batch:
+            while (
+                job.waiting and job.style == first.style and len(batch) < int(self._step_size.size)
+            ):
                 if batch and not _match(batch[0], job.waiting[0]):
                     break
                 job.serve()

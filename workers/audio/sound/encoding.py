@@ -1,25 +1,24 @@
 """Streams speech in the format that a client asks for.
 
-Owns the WAVE header and the ffmpeg process that encodes every compressed format. Runs on the event
-loop.
+Owns the ffmpeg process that encodes every compressed format; WAVE and PCM need none. Runs on the
+event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
-import struct
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from typing import Final
 
 import ffmpeg
 
 from shared.errors import ServiceError
 from workers.audio.sound import program
-from workers.audio.sound.samples import PCM_BYTES
+from workers.audio.sound.wave_file import write_header
 
-# The header's size field of a file that is streamed, whose length is not known.
-_UNKNOWN_BYTES = 0xFFFFFFFF
-_HEADER_BYTES = 44
+# What is lost without ffmpeg.
+NEEDS_PROGRAM: Final = "speech can only be sent as WAV and PCM"
 _READ_BYTES = 64 * 1024
 # Format → ffmpeg's output options: short pages, for a low latency, and no table at the beginning
 # that would be filled in at the end.
@@ -43,19 +42,24 @@ _ENCODINGS: dict[str, dict[str, object]] = {
 FORMATS = ("wav", "pcm", *_ENCODINGS)
 
 
-def wave_header(rate_hz: int, size_bytes: int | None) -> bytes:
-    """Return the header of a wave file with one channel.
+def check(form: str) -> None:
+    """Refuse a format that can't be made here.
 
-    Args:
-        size_bytes: of the samples; None if not known yet.
-
-    Source: Microsoft, Multimedia Programming Interface and Data Specifications 1.0, WAVE.
+    Raises:
+        ServiceError: `invalid_request`, there is no such format; `not_implemented`, it needs
+            ffmpeg, which is not installed.
     """
-    whole = _UNKNOWN_BYTES if size_bytes is None else size_bytes + _HEADER_BYTES - 8
-    size = _UNKNOWN_BYTES if size_bytes is None else size_bytes
-    kind = struct.pack("<HHIIHH", 1, 1, rate_hz, rate_hz * PCM_BYTES, PCM_BYTES, 8 * PCM_BYTES)
-    riff = struct.pack("<4sI4s4sI", b"RIFF", whole, b"WAVE", b"fmt ", 16)
-    return riff + kind + struct.pack("<4sI", b"data", size)
+    if form not in FORMATS:
+        known = ", ".join(FORMATS)
+        raise ServiceError(
+            "invalid_request", f"response_format: must be one of {known}", "response_format"
+        )
+    if form in _ENCODINGS:
+        _find_program()
+
+
+def _find_program() -> str:
+    return program.require("ffmpeg", NEEDS_PROGRAM, "response_format")
 
 
 async def encode(
@@ -74,16 +78,17 @@ async def encode(
     async with aclosing(pieces):
         if form == "wav" and whole:
             data = b"".join([piece async for piece in pieces])
-            yield wave_header(rate_hz, len(data)) + data
+            yield write_header(rate_hz, len(data)) + data
             return
         # A failure before the first samples must not follow the beginning of a file.
         first = await anext(pieces, b"")
         if form in _ENCODINGS:
-            async with aclosing(_run(_command(form, rate_hz), _chain(first, pieces))) as encoded:
+            command = _command(_find_program(), form, rate_hz)
+            async with aclosing(_run(command, _chain(first, pieces))) as encoded:
                 async for data in encoded:
                     yield data
             return
-        yield (wave_header(rate_hz, None) if form == "wav" else b"") + first
+        yield (write_header(rate_hz, None) if form == "wav" else b"") + first
         async for piece in pieces:
             yield piece
 
@@ -94,7 +99,7 @@ async def _chain(first: bytes, rest: AsyncGenerator[bytes]) -> AsyncGenerator[by
         yield piece
 
 
-def _command(form: str, rate_hz: int) -> list[str]:
+def _command(path: str, form: str, rate_hz: int) -> list[str]:
     source = ffmpeg.input(
         "pipe:0",
         format="s16le",
@@ -106,7 +111,8 @@ def _command(form: str, rate_hz: int) -> list[str]:
         analyzeduration=0,
     )
     sink = source.output("pipe:1", flush_packets=1, threads=1, **_ENCODINGS[form])
-    command: list[str] = sink.global_args("-hide_banner", "-loglevel", "error").compile()
+    sink = sink.global_args("-hide_banner", "-loglevel", "error")
+    command: list[str] = sink.compile(cmd=path)
     return command
 
 

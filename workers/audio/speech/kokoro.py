@@ -6,6 +6,7 @@ phoneme.py takes its place. Runs on the model thread.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from shared.errors import ServiceError
 from shared.lifecycle import PermanentError
 from workers.arrays import read_arrays
 from workers.audio import checkpoint
+from workers.audio.pace import StepSize
 from workers.audio.sound.samples import Samples
 from workers.audio.speech.phoneme import LANGUAGES
 from workers.audio.speech.splitting import split_phonemes
@@ -25,8 +27,14 @@ from workers.audio.speech.splitting import split_phonemes
 _DEFAULT_VOICE = "af_heart"
 # OpenAI's voices have no prefix, such as "alloy"; Kokoro has some of the same names with one.
 _PREFIXES = ("af", "am", "bf", "bm")
-# Half of what the network takes at once, to keep a step short.
+# Of one step, whatever its duration: half of what the network takes at once.
 _MOST_PHONEMES = 250
+# Of one step; fewer are badly pronounced.
+_FEWEST_PHONEMES = 24
+# Phonemes per second of sound at speed 1, about.
+_PHONEMES_PER_S = 14
+# Seconds of sound of one step. The decoder's cost grows with it, and thus with 1 / speed.
+_SHORTEST_S, _USUAL_S, _LONGEST_S = 2.5, 20.0, 80.0
 _SEED = 0
 
 
@@ -47,15 +55,18 @@ class Kokoro:
         self._known = frozenset(network.vocab)
         self.voices = tuple(sorted(styles, key=lambda name: (name != _DEFAULT_VOICE, name)))
         self.rate_hz = int(network.sample_rate)
+        self._step_size = StepSize(_SHORTEST_S, _USUAL_S, _LONGEST_S)
 
     def find_voice(self, name: str) -> str:
         """Return the voice of a name; the default for an unknown one."""
         wanted = (name, *(f"{prefix}_{name}" for prefix in _PREFIXES))
         return next((voice for voice in wanted if voice in self._files), self.voices[0])
 
-    def split(self, phonemes: str) -> Iterator[str]:
+    def split(self, phonemes: str, speed: float) -> Iterator[str]:
         """Yield the phonemes that the model knows, in parts of one step each."""
-        return split_phonemes("".join(filter(self._known.__contains__, phonemes)), _MOST_PHONEMES)
+        known = "".join(filter(self._known.__contains__, phonemes))
+        fitting = int(self._step_size.size * _PHONEMES_PER_S * speed)
+        return split_phonemes(known, min(max(fitting, _FEWEST_PHONEMES), _MOST_PHONEMES))
 
     def synthesize(self, phonemes: str, voice: str, speed: float) -> Samples:
         """Return the samples of one part, at `rate_hz`; deterministic.
@@ -64,12 +75,18 @@ class Kokoro:
             ServiceError: the voice's file is broken.
         """
         styles = self._load_styles(voice)
+        began_s = time.monotonic()
         # Source: Kokoro's pipeline.py: a voice has one style per number of phonemes.
         style = styles[min(len(phonemes), len(styles)) - 1]
         mx.random.seed(_SEED)
         sound = self.network(phonemes, style, speed)
         samples: Samples = np.array(sound.astype(mx.float32)).reshape(-1)
+        self.note_step(len(samples) / self.rate_hz, time.monotonic() - began_s)
         return samples
+
+    def note_step(self, sound_s: float, took_s: float) -> None:
+        """Note how long a step took, so that the next are short enough."""
+        self._step_size.note(sound_s, took_s)
 
     def try_out(self) -> None:
         """Compile the kernels, by synthesizing a vowel.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from shared.errors import ServiceError
 from workers.audio.sound import program
@@ -25,6 +26,9 @@ LANGUAGES: Mapping[str, str] = {
     "i": "it",
     "p": "pt-br",
 }
+PROGRAM: Final = "espeak-ng"
+# What is lost without it.
+NEEDS_PROGRAM: Final = "no speech can be made from text"
 _DEADLINE_S = 20.0
 # Diphthongs and affricates, which espeak-ng writes as two tied letters; longer ones first.
 # Source: misaki, espeak.py.
@@ -66,15 +70,6 @@ _SYLLABIC = re.compile("(\\S)\u0329")
 _DROPPED = re.compile("[\\^\u0329-]|\\([a-z-]+\\)")
 
 
-def require_program() -> None:
-    """Check that espeak-ng is installed.
-
-    Raises:
-        PermanentError: it is not.
-    """
-    program.require("espeak-ng", "nothing can be spoken")
-
-
 async def convert(piece: str, voice: str) -> str:
     """Return a piece of text as phonemes, with its punctuation; empty if it has no words.
 
@@ -82,7 +77,7 @@ async def convert(piece: str, voice: str) -> str:
         voice: its first letter determines the language.
 
     Raises:
-        ServiceError: espeak-ng failed.
+        ServiceError: espeak-ng failed, or is no longer installed.
     """
     language = LANGUAGES[voice[0]]
     phonemes = ""
@@ -99,7 +94,8 @@ async def convert(piece: str, voice: str) -> str:
 async def _convert_clause(clause: str, language: str) -> str:
     # espeak-ng reads [[...]] as phonemes, which a client must not send.
     clause = clause.replace("[[", " ").replace("]]", " ")
-    command = ["espeak-ng", "-q", "--ipa", "--tie=^", "-v", language, "--stdin"]
+    path = program.require(PROGRAM, NEEDS_PROGRAM, "input")
+    command = [path, "-q", "--ipa", "--tie=^", "-v", language, "--stdin"]
     output = await _run(command, clause.encode())
     phonemes = " ".join(output.decode(errors="replace").split())
     for rules in _RULES.get(language, (_TIED,)):

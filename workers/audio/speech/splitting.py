@@ -34,6 +34,8 @@ _BULLET: Final = re.compile(r"^\s*[-*•#>]+\s+")
 _EMPHASIS: Final = re.compile(
     r"""(?<!\w)(?:[*_`]|~~)+(?=[\w"'(])|(?<=[\w.!?,;:"')])(?:[*_`]|~~)+(?!\w)"""
 )
+# Marks as they stand among phonemes.
+_CLAUSE_END: Final = re.compile(r"[.,;:!?…—]+(?= )")
 # Control characters are not spoken, and a zero byte would end espeak-ng's input.
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 # Marks of other scripts → those in Kokoro's vocabulary.
@@ -66,12 +68,22 @@ def split_clauses(piece: str) -> Iterator[tuple[str, str]]:
 
 
 def split_phonemes(phonemes: str, longest: int) -> Iterator[str]:
-    """Yield phonemes in parts of at most `longest` that hold something to speak."""
+    """Yield phonemes in parts of at most `longest` that hold something to speak.
+
+    A part ends after a clause if that makes it at least half as long as it may be, else between
+    two words.
+    """
     rest = phonemes.strip()
     while any(map(str.isalpha, rest)):
-        end = len(rest) if len(rest) <= longest else rest.rfind(" ", 1, longest) + 1 or longest
+        end = len(rest) if len(rest) <= longest else _find_end(rest, longest)
         yield rest[:end].strip()
         rest = rest[end:].strip()
+
+
+def _find_end(phonemes: str, longest: int) -> int:
+    """Return the offset after the first part of phonemes that are too long for one."""
+    clauses = [match.end() for match in _CLAUSE_END.finditer(phonemes, longest // 2, longest + 1)]
+    return clauses[-1] if clauses else phonemes.rfind(" ", 1, longest) + 1 or longest
 
 
 def _sentences(text: str) -> Iterator[str]:

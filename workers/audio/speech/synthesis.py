@@ -36,14 +36,10 @@ async def synthesize(
         time_left_s: returns how long to wait for a step; None for no limit.
 
     Raises:
-        ServiceError: the text has no words, or a step failed, possibly after some of the file
-            has been yielded.
+        ServiceError: the text has no words, its format can't be made here, or a step failed,
+            possibly after some of the file has been yielded.
     """
-    if request.format not in encoding.FORMATS:
-        known = ", ".join(encoding.FORMATS)
-        raise ServiceError(
-            "invalid_request", f"response_format: must be one of {known}", "response_format"
-        )
+    encoding.check(request.format)
     pcm = _synthesize_pieces(request, model_thread, synthesizer, time_left_s)
     encoded = encoding.encode(pcm, request.format, synthesizer.rate_hz, whole=request.whole)
     async with aclosing(encoded):
@@ -60,7 +56,7 @@ async def _synthesize_pieces(
     """Yield 16-bit PCM, one step's at a time."""
     voice = synthesizer.find_voice(request.voice)
     has_spoken = False
-    async with aclosing(_read_ahead(_make_phonemes(request.text, voice, synthesizer))) as parts:
+    async with aclosing(_read_ahead(_make_phonemes(request, voice, synthesizer))) as parts:
         async for part in parts:
             job = Utterance(request, part, voice, time_left_s())
             yield to_pcm(await model_thread.run(job))
@@ -69,9 +65,11 @@ async def _synthesize_pieces(
         raise ServiceError("invalid_request", "input: there is nothing to speak", "input")
 
 
-async def _make_phonemes(text: str, voice: str, synthesizer: Kokoro) -> AsyncGenerator[str]:
-    for piece in split_text(text):
-        for part in synthesizer.split(await phoneme.convert(piece, voice)):
+async def _make_phonemes(
+    request: pb.SpeakRequest, voice: str, synthesizer: Kokoro
+) -> AsyncGenerator[str]:
+    for piece in split_text(request.text):
+        for part in synthesizer.split(await phoneme.convert(piece, voice), request.speed):
             yield part
 
 

@@ -91,6 +91,21 @@ async def test_the_header_of_a_whole_wave_file_states_its_length():
     assert len(data) == 44 + 2 * RATE_HZ
 
 
+async def test_without_ffmpeg_wave_and_pcm_are_made_and_the_rest_names_it(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for form in encoding.FORMATS:
+        if form in ("wav", "pcm"):
+            encoding.check(form)
+            data = b"".join(
+                [p async for p in encoding.encode(tones(1), form, RATE_HZ, whole=False)]
+            )
+            assert data.endswith(tone())
+        else:
+            with pytest.raises(ServiceError, match="brew install ffmpeg") as caught:
+                encoding.check(form)
+            assert (caught.value.code, caught.value.param) == ("not_implemented", "response_format")
+
+
 @pytest.mark.parametrize("form", ["wav", "mp3"])
 async def test_a_failure_before_the_first_samples_yields_no_data(form):
     failure = ServiceError("internal", "nothing")

@@ -15,6 +15,7 @@ from shared.errors import ServiceError
 from tests.wait import until
 from workers.audio.sound import recording
 from workers.audio.sound.samples import RATE_HZ
+from workers.audio.sound.wave_file import write_header
 
 pytestmark = pytest.mark.slow
 
@@ -98,6 +99,39 @@ async def test_a_video_may_be_longer_than_its_sound(is_cut, tmp_path):
         assert "is truncated after" in await refusal(film[: len(film) // 2])
     else:
         assert len(await recording.decode(film, 600)) > 5 * RATE_HZ
+
+
+async def test_wave_files_need_no_ffmpeg(monkeypatch, tmp_path):
+    files = [
+        speech("-f", "wav", *words)
+        for words in ((), ("-ac", "2", "-ar", "44100"), ("-ar", "8000", "-c:a", "pcm_u8"))
+    ]
+    expected = await recording.decode(SPEECH.read_bytes(), 600)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for data in files:
+        samples = await recording.decode(data, 600)
+        assert abs(len(samples) - len(expected)) < 0.01 * RATE_HZ
+        assert np.corrcoef(samples[: len(expected)], expected[: len(samples)])[0, 1] > 0.95
+
+
+@pytest.mark.parametrize(
+    "words", [("-f", "flac"), ("-f", "mp3"), ("-f", "wav", "-c:a", "pcm_alaw")]
+)
+async def test_other_formats_name_ffmpeg_where_it_is_missing(words, monkeypatch, tmp_path):
+    data = speech(*words)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ServiceError, match=r"ffmpeg is not installed.*brew install") as caught:
+        await recording.decode(data, 600)
+    assert (caught.value.code, caught.value.param) == ("not_implemented", "file")
+
+
+async def test_a_damaged_wave_file_is_refused_without_ffmpeg(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "can't be decoded" in await refusal(b"RIFF\0\0\0\0WAVEfmt ")
+
+
+async def test_a_wave_file_of_a_low_rate_is_refused_before_it_is_decoded():
+    assert "is longer than 600" in await refusal(write_header(1, None) + bytes(4000))
 
 
 @pytest.mark.parametrize("data", [b"hello, this is text", bytes(50_000), b"RIFF\0\0\0\0WAVEfmt "])

@@ -88,7 +88,10 @@ def test_clauses_are_split_at_marks_but_numbers_are_not():
 
 
 def test_phonemes_are_split_between_words_and_parts_without_sound_are_left_out():
-    assert list(split_phonemes(" abc def, ghi ", 8)) == ["abc", "def, ghi"]
+    assert list(split_phonemes(" abc def ghi ", 8)) == ["abc def", "ghi"]
     assert list(split_phonemes("abcdef", 4)) == ["abcd", "ef"]
     assert list(split_phonemes("abc ...", 4)) == ["abc"]
+    # After a clause, unless the part would be short.
+    assert list(split_phonemes("ab cd ef, gh ij", 12)) == ["ab cd ef,", "gh ij"]
+    assert list(split_phonemes("ab, cd ef gh ij", 12)) == ["ab, cd ef", "gh ij"]
     assert not list(split_phonemes(", .", 4))

@@ -20,13 +20,16 @@ from shared.rpc import WorkerServer, open_channel
 from tests.wait import until
 from workers.audio.audio_models import AudioModels
 from workers.audio.service import AudioService
-from workers.audio.sound.encoding import wave_header
 from workers.audio.sound.samples import to_pcm
+from workers.audio.sound.wave_file import write_header
+from workers.audio.speech import phoneme
 from workers.audio.speech.kokoro import Kokoro
 from workers.audio.speech.utterance import Utterance
 from workers.model_thread import ModelThread
 
 RATE_HZ = 24_000
+# Of one step. Long, so that the steps count as fast even when they wait for a permit.
+SOUND_S = 4
 # Three pieces, each more than a word.
 TEXT = (
     "This is the first sentence of three in all. This is the second one, and it is longer. "
@@ -48,7 +51,7 @@ class StepLog:
 
 
 class Network:
-    """A network without weights: returns a tenth of a second of a tone."""
+    """A network without weights: returns some seconds of a tone."""
 
     vocab = {c: i for i, c in enumerate(" .,!?ˈˌabdefhijklmnopstuvwzðŋɑɔəɛɜɡɪɹʃʊʌθTIAOW")}  # noqa: RUF012
     sample_rate = RATE_HZ
@@ -61,7 +64,7 @@ class Network:
     def __call__(self, phonemes, style, speed):
         self.calls.append((phonemes, int(style.reshape(-1)[0].item()), speed))
         self.log.step("synthesize")
-        return self.amplitude * mx.sin(mx.arange(RATE_HZ // 10) * 0.1)[None]
+        return self.amplitude * mx.sin(mx.arange(SOUND_S * RATE_HZ) * 0.1)[None]
 
 
 class FakeTranscriber:
@@ -143,13 +146,13 @@ async def worker(tmp_path, styles):
     await server.stop(0)
 
 
-def ask(text=TEXT, form="pcm", **fields):
-    return pb.SpeakRequest(text=text, format=form, speed=1, **fields)
+def ask(text=TEXT, form="pcm", speed=1, **fields):
+    return pb.SpeakRequest(text=text, format=form, speed=speed, **fields)
 
 
 def recording(**fields):
     samples = to_pcm(np.ones(16_000, np.float32) / 2)
-    return pb.TranscribeRequest(recording=wave_header(16_000, len(samples)) + samples, **fields)
+    return pb.TranscribeRequest(recording=write_header(16_000, len(samples)) + samples, **fields)
 
 
 def encoders():
@@ -169,7 +172,7 @@ async def refusal(call) -> ServiceError:
 async def test_a_long_text_is_synthesized_one_piece_per_step(worker):
     worker.log.permits.release(100)
     data = await read(worker.stub.Speak(ask()))
-    assert len(data) == 3 * 2 * RATE_HZ // 10
+    assert len(data) == 3 * 2 * SOUND_S * RATE_HZ
     assert worker.log.begun == ["synthesize"] * 3
     first, second, third = [phonemes for phonemes, _, _ in worker.network.calls]
     assert "fˈɜɹst" in first and "sˈɛkənd" in second and "θˈɜɹd" in third
@@ -212,6 +215,28 @@ async def test_many_phonemes_are_synthesized_in_several_steps(worker):
     parts = [phonemes for phonemes, _, _ in worker.network.calls]
     assert all(0 < len(phonemes) <= 250 for phonemes in parts)
     assert "".join(parts).count("θˈWzənd") == 9
+
+
+@pytest.mark.parametrize(("speed", "steps"), [(4, 1), (1, 1), (0.5, 2), (0.25, 3)])
+async def test_slow_speech_is_synthesized_in_steps_of_the_same_duration(worker, speed, steps):
+    worker.log.permits.release(100)
+    text = "the quick brown fox jumps over the lazy dog " * 4
+    assert await read(worker.stub.Speak(ask(text, speed=speed)))
+    parts = [phonemes for phonemes, _, _ in worker.network.calls]
+    assert len(parts) == steps
+    assert len(" ".join(parts).split()) == len((await phoneme.convert(text, "af_heart")).split())
+
+
+async def test_a_device_that_is_slow_gets_shorter_steps(styles):
+    log = StepLog()
+    log.permits.release(100)
+    kokoro = Kokoro(Network(log), styles)
+    assert [len(part) for part in kokoro.split("abi " * 50, 1)] == [199]
+    for _ in range(10):
+        kokoro.note_step(sound_s=10, took_s=30)
+    parts = list(kokoro.split("abi " * 50, 1))
+    assert len(parts) == 3
+    assert all(len(part) <= 70 for part in parts)
 
 
 @pytest.mark.parametrize("text", ["...", "🙂 — 🙃", "\n\n"])

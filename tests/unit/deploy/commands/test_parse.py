@@ -43,7 +43,7 @@ def run(monkeypatch, capsys):
 
 
 def test_it_prints_events_and_the_message():
-    command = [sys.executable, "-m", "deploy.cli", "parse", "--format", "hermes"]
+    command = [sys.executable, "-m", "deploy.entry", "deploy.cli", "parse", "--format", "hermes"]
     said = f"Hi\n{CALL}".encode()
     done = subprocess.run(command, check=True, input=said, cwd=ROOT, capture_output=True)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
