@@ -182,7 +182,7 @@ async def test_without_ffmpeg_and_espeak_wave_files_are_transcribed_and_the_rest
     models = ROOT / "models"
     worker = {"name": "studio", "kind": "audio", "model": str(models / "whisper-tiny.en")}
     worker["speech_model"] = str(models / "Kokoro-82M")
-    wave = encode(tmp_path / "bicycle.wav", "-ar", "44100", "-ac", "2")
+    wave = encode(tmp_path / "bicycle.wav")
     bare = {"PATH": str(tmp_path / "nothing")}
     with serve_fleet(tmp_path_factory.mktemp("s"), worker, environ=bare) as server:
         async with openai.AsyncOpenAI(
