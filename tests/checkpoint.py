@@ -43,8 +43,7 @@ _PLAIN: Final[dict[str, Any]] = {
 }
 
 FOUR_BITS: Final = {"group_size": 32, "bits": 4}
-# `4bit`: quantised weights with scales of float16, in which the rest computes.
-DTYPES: Final = ("float32", "float16", "bfloat16", "4bit")
+# Of the type "4bit": scales of float16, in which the rest computes.
 
 # The families. `llama`: a plain KV cache. `bytes`: the same with a vocabulary of bytes,
 # whose tokens often split characters, and with infill tokens. `quantised`: 4-bit weights. `wide`:
@@ -99,7 +98,7 @@ def build(
 
     Args:
         family: a key of `FAMILIES`.
-        dtype: one of `DTYPES`, of all that the model computes. Others than float32 have the
+        dtype: float32, float16, bfloat16 or 4bit, of all that it computes. All but float32 have the
             vocabulary of `bytes`: the CPU multiplies them slowly.
         starter: folder of the tokenizer files; `bytes` needs none.
         cache: parent folder of the checkpoints.
