@@ -7,9 +7,12 @@ directory, in which every flag and environment name is applied. deploy/entry.py 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import os
 import sys
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -32,6 +35,7 @@ from shared.refusal import add_refusals, refuse_environment
 DEFAULT_CONFIG: Final = ROOT / "deploy" / "mlxcel.toml"
 # A server that was just stopped may need this long to exit.
 _LOCK_TIMEOUT_S: Final = 2.0
+_KEEP_S: Final = 5.0
 
 # The settings that `--help` lists first, as most people need no others.
 _COMMON: Final = (
@@ -114,9 +118,27 @@ def prepare(options: argparse.Namespace, environ: Mapping[str, str]) -> Fleet:
     settled = _choose_port(resolution.settle(fleet, options, environ))
     local = [entry for entry in settled.workers if not entry.remote]
     # Supervisors install the models of other kinds while text already answers.
-    install.install_wanted(entry.options["model"] for entry in local if entry.kind == DEFAULT)
+    try:
+        install.install_wanted(entry.options["model"] for entry in local if entry.kind == DEFAULT)
+    except StarterError as failure:
+        if not _has_installed(settled):
+            raise
+        print(f"error: {failure}; the other workers start without it", file=sys.stderr)
     resolution.check_models(settled, come_later=install.find)
     return settled
+
+
+def _has_installed(fleet: Fleet) -> bool:
+    """Return whether a worker can start without another install, and so can every required one."""
+
+    def is_there(model: str) -> bool:
+        starter = install.find(model)
+        return starter is None or install.is_made(starter, install.cache_folder(), install.MODELS)
+
+    startable = {entry.name: all(map(is_there, entry.models)) for entry in fleet.workers}
+    return any(startable.values()) and all(
+        startable[entry.name] for entry in fleet.workers if entry.required
+    )
 
 
 def _choose_port(fleet: Fleet) -> Fleet:
@@ -138,10 +160,12 @@ def run(fleet: Fleet, environ: Mapping[str, str]) -> int:
     port = fleet.gateway["port"]
     folder = rundir.open_run_directory(port)
     # Of two servers that start at the same time, one must not replace the other's fleet file.
-    if not rundir.Lock(folder / "launch.lock").acquire(_LOCK_TIMEOUT_S):
+    lock = rundir.Lock(folder / "launch.lock")
+    if not lock.acquire(_LOCK_TIMEOUT_S):
         raise PermanentError(preflight.say_running(port))
     config = folder / "fleet.toml"
-    resolution.write_private(config, resolution.render(fleet))
+    rundir.write_private(config, resolution.render(fleet))
+    threading.Thread(target=keep_files, args=(lock, config), daemon=True).start()
     bare = resolution.strip(environ) | {ORIGIN_ENV: str(os.getpid())}
     processes = process.plan(fleet, sys.executable, config)
     # `-m` looks for modules in the working folder first, and the user's own may have a gateway.py.
@@ -151,6 +175,16 @@ def run(fleet: Fleet, environ: Mapping[str, str]) -> int:
         return Launcher(processes, bare, ROOT, sys.stdout.fileno(), announce).run()
     finally:
         config.unlink(missing_ok=True)
+
+
+def keep_files(lock: rundir.Lock, config: Path) -> None:
+    """Keep the launcher's files from being swept; supervisors put the fleet file back."""
+    while True:
+        time.sleep(_KEEP_S)
+        # Another attempt follows.
+        with contextlib.suppress(OSError, rundir.RunDirectoryError):
+            lock.keep()
+            rundir.touch(config)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

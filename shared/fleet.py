@@ -31,6 +31,7 @@ class WorkerEntry:
         remote: another machine runs it, and nothing is started here.
         memory_share: part of the device's memory, 0 to 1; 0: a part of what others leave.
         options: the settings of the worker's kind that the file sets.
+        required: the server ends if it can't start; not in the file.
     """
 
     index: int
@@ -40,6 +41,12 @@ class WorkerEntry:
     replicas: int
     memory_share: float
     options: Mapping[str, Any]
+    required: bool = False
+
+    @property
+    def processes(self) -> tuple[str, ...]:
+        """The name of each replica's process."""
+        return (self.name, *(f"{self.name}_{replica}" for replica in range(1, self.replicas)))
 
     @property
     def remote(self) -> bool:
@@ -133,8 +140,7 @@ def _check_names(workers: tuple[WorkerEntry, ...]) -> None:
             raise ConfigError(
                 f"workers[{index}].name: {entry.name!r} may hold only letters, digits, _ and -"
             )
-        replicas = {f"{entry.name}_{replica}" for replica in range(1, entry.replicas)}
-        for name in sorted({entry.name, *replicas}):
+        for name in entry.processes:
             if name in taken:
                 raise ConfigError(f"workers[{index}]: another process is named {name!r}")
             taken.add(name)

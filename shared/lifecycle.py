@@ -20,8 +20,8 @@ import threading
 from collections.abc import Callable
 from typing import Final, NoReturn
 
-# The start can't succeed: bad configuration, missing model, port in use. The supervisor does not
-# retry. 78 is EX_CONFIG of sysexits.h.
+# The start can't succeed: bad configuration, missing model, port in use. A gateway is not restarted,
+# a worker seldom or when something has changed. 78 is EX_CONFIG of sysexits.h.
 EXIT_PERMANENT: Final = 78
 # The engine failed; the supervisor restarts the process. 70 is EX_SOFTWARE.
 EXIT_RESTART: Final = 70
@@ -30,6 +30,8 @@ SUPERVISOR_FD_ENV: Final = "MLXCEL_SUPERVISOR_FD"
 BEAT_INTERVAL_S: Final = 1.0
 # A beat is one line: milliseconds since the last step, or this while a model loads.
 LOADING_BEAT: Final = b"loading\n"
+# The line that says why a start can't succeed, instead of a beat.
+ERROR_PREFIX: Final = b"error: "
 
 
 class PermanentError(Exception):
@@ -37,10 +39,28 @@ class PermanentError(Exception):
 
 
 def exit_permanently(message: str) -> NoReturn:
-    """Print one line on stderr and exit with `EXIT_PERMANENT`."""
-    print(f"error: {message}", file=sys.stderr, flush=True)
+    """Report one line and exit with `EXIT_PERMANENT`.
+
+    It goes to the supervisor, which prints it unless it has just printed the same, else to stderr.
+    """
+    if not _tell_supervisor(message):
+        print(f"error: {message}", file=sys.stderr, flush=True)
     # Threads that wait in C (a model being loaded, gRPC) must not delay the exit.
     os._exit(EXIT_PERMANENT)
+
+
+def _tell_supervisor(message: str) -> bool:
+    fd = os.environ.get(SUPERVISOR_FD_ENV)
+    if fd is None:
+        return False
+    line = ERROR_PREFIX + " ".join(message.split("\n")).encode(errors="replace") + b"\n"
+    try:
+        # A copy: the socket may belong to `Beat`.
+        with socket.socket(fileno=os.dup(int(fd))) as link:
+            link.sendall(b"\n" + line)
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def use_batch_scheduling() -> None:
@@ -95,7 +115,7 @@ class Beat:
         self._stop = threading.Event()
 
     def start(self) -> None:
-        fd = os.environ.pop(SUPERVISOR_FD_ENV, None)
+        fd = os.environ.get(SUPERVISOR_FD_ENV)
         if fd is None:
             return
         link = socket.socket(fileno=int(fd))

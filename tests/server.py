@@ -25,6 +25,7 @@ import tomli_w
 
 from deploy.run import process
 from shared.fleet import load_fleet
+from shared.rundir import BASE_ENV
 from tests.wait import wait_for
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -86,7 +87,7 @@ class Server:
         self.temporary = folder / "t"
         self.temporary.mkdir(exist_ok=True)
         self.run_directory = self.temporary / f"mlxcel-{os.getuid()}" / str(self.port)
-        own = {"PYTHONPATH": str(ROOT), "TMPDIR": str(self.temporary)}
+        own = {"PYTHONPATH": str(ROOT), BASE_ENV: str(self.temporary)}
         self._environ = os.environ | own | dict(environ or {})
         if modules is None:
             command = [

@@ -10,7 +10,7 @@ import argparse
 import logging
 import os
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -33,6 +33,7 @@ class WorkerConfig:
         settings: of the entry's kind.
         address: gRPC address to listen on.
         memory_share: share of the device's memory that the process may use, 0 to 1.
+        lock: of the address, if it is a socket.
     """
 
     folder: Path
@@ -40,6 +41,7 @@ class WorkerConfig:
     settings: Any
     address: str
     memory_share: float
+    lock: rundir.Lock | None = None
 
 
 def start(
@@ -59,10 +61,10 @@ def start(
         set_environment(config.entry.kind, os.environ)
         logs.set_up(config.entry.name, config.settings.log_level)
         check(config.settings, config.folder)
-        lock_address(config.address)
+        lock = lock_address(config.address)
     except (ConfigError, rundir.RunDirectoryError, lifecycle.PermanentError) as failure:
         lifecycle.exit_permanently(str(failure))
-    return config
+    return replace(config, lock=lock)
 
 
 def set_environment(kind: str, environ: MutableMapping[str, str]) -> None:
@@ -108,16 +110,18 @@ def exit_process(code: int) -> NoReturn:
     os._exit(code)
 
 
-def lock_address(address: str) -> None:
-    """Lock a unix socket path for this process.
+def lock_address(address: str) -> rundir.Lock | None:
+    """Lock a unix socket path for this process; None for another address.
 
     Raises:
         PermanentError: another process has locked it.
     """
     if not address.startswith("unix:"):
-        return
+        return None
     path = Path(address.removeprefix("unix:"))
-    if not rundir.Lock(path.with_suffix(".lock")).acquire(_LOCK_TIMEOUT_S):
+    lock = rundir.Lock(path.with_suffix(".lock"))
+    if not lock.acquire(_LOCK_TIMEOUT_S):
         raise lifecycle.PermanentError(
             f"another worker serves {path}; stop the server that runs on this port"
         )
+    return lock

@@ -63,7 +63,8 @@ class WorkerProcess(ABC):
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
         self._exit_code = 0
-        self._server = WorkerServer(config.address, "mlxcel.v1.Worker", service)
+        names = ("mlxcel.v1.Worker", service)
+        self._server = WorkerServer(config.address, *names, lock=config.lock)
         self.server = self._server.server
         self.worker_service = WorkerService(self)
         worker_pb2_grpc.add_WorkerServicer_to_server(self.worker_service, self.server)

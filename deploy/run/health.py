@@ -9,7 +9,7 @@ import dataclasses
 import time
 from collections.abc import Callable
 
-from shared.lifecycle import LOADING_BEAT
+from shared.lifecycle import ERROR_PREFIX, LOADING_BEAT
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,6 +20,9 @@ class SupervisionLimits:
         silence_s: longest time without a heartbeat.
         healthy_after_s: run time after which the pause before a restart is short again.
         nap_s: a poll that is later than this means that the whole machine was suspended.
+        retry_s: pause before another attempt to start a worker that can't start.
+        settle_s: a start that has taken this long has probably got past the last failure.
+        failed_starts: exits in a row, before it was ready, after which a worker counts as failed.
     """
 
     step_timeout_s: float = 120.0
@@ -30,6 +33,9 @@ class SupervisionLimits:
     healthy_after_s: float = 60.0
     poll_s: float = 0.5
     nap_s: float = 10.0
+    retry_s: float = 60.0
+    settle_s: float = 10.0
+    failed_starts: int = 3
 
 
 class BackOff:
@@ -53,6 +59,10 @@ class ChildHealth:
 
     Args:
         clock: monotonic seconds.
+
+    Attributes:
+        ready: whether it has finished loading.
+        error: why it can't start, as it says itself; empty if it has not.
     """
 
     def __init__(
@@ -63,6 +73,8 @@ class ChildHealth:
         self._heard_s = self._polled_s = clock()
         self._step_age_s = 0.0
         self._rest = b""
+        self.ready = False
+        self.error = ""
 
     def feed(self, data: bytes) -> None:
         """Take bytes that the child sent; the last complete line counts."""
@@ -73,6 +85,9 @@ class ChildHealth:
                 self._step_age_s = 0.0
             elif line.isdigit():
                 self._step_age_s = int(line) / 1000
+                self.ready = True
+            elif line.startswith(ERROR_PREFIX):
+                self.error = line.removeprefix(ERROR_PREFIX).decode(errors="replace")
 
     def find_failure(self) -> str | None:
         """Return why the child has to be killed, or None. Called at every poll.

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Final, NoReturn
 
 from deploy.run.parent_watch import ORIGIN_ENV, ParentWatch
@@ -30,17 +31,23 @@ _POLL_S: Final = 0.2
 _PAUSE_S: Final = 60.0
 
 
-def install_models(fleet: Fleet, process: str, parent_watch: ParentWatch) -> None:
+def install_models(
+    fleet: Fleet, process: str, parent_watch: ParentWatch, report: Callable[[str], None]
+) -> None:
     """Install the starter models of a worker, and exit when this process is stopped meanwhile.
 
     The first model is tried until it is installed; the worker starts without the others.
+
+    Args:
+        report: called with the reason why the worker can't start yet.
     """
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _leave)
     for entry in fleet.workers:
-        if process == entry.name or process.startswith(f"{entry.name}_"):
+        if process in entry.processes:
             first, *others = [str(fleet.folder / model) for model in entry.models] or [""]
             while not _install(first, parent_watch):
+                report(f"{os.path.basename(first)} can't be installed; see the log")  # noqa: PTH119
                 log.error("next attempt in %.0f s", _PAUSE_S)
                 _sleep(_PAUSE_S, parent_watch)
             for model in others:

@@ -12,7 +12,6 @@ import errno
 import os
 import socket
 import sys
-import tempfile
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -99,8 +98,7 @@ def say_running(port: int) -> str:
 
 def is_ours(port: int) -> bool:
     """Return whether a server of this user runs on a port: it holds locks in its run directory."""
-    folder = Path(tempfile.gettempdir()).resolve() / f"mlxcel-{os.getuid()}" / str(port)
-    return any(_is_held(path) for path in folder.glob("*.lock"))
+    return any(_is_held(path) for path in rundir.locate(port).glob("*.lock"))
 
 
 def _is_held(path: Path) -> bool:

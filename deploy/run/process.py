@@ -47,17 +47,23 @@ def plan(fleet: Fleet, python: str, config: Path) -> tuple[Process, ...]:
 
 
 def _plan_worker(entry: WorkerEntry, python: str, config: Path) -> Iterable[Process]:
-    module = KINDS[entry.kind].module
-    yield _supervised(entry.name, python, config, module, "--name", entry.name)
-    for replica in range(1, entry.replicas):
-        more = ("--name", entry.name, "--replica", str(replica))
-        yield _supervised(f"{entry.name}_{replica}", python, config, module, *more)
+    flags = ("--required",) if entry.required else ()
+    for replica, name in enumerate(entry.processes):
+        words = ("--name", entry.name, *(("--replica", str(replica)) if replica else ()))
+        yield _supervised(name, python, config, KINDS[entry.kind].module, words, flags)
 
 
-def _supervised(name: str, python: str, config: Path, module: str, *more: str) -> Process:
+def _supervised(
+    name: str,
+    python: str,
+    config: Path,
+    module: str,
+    words: Iterable[str] = (),
+    flags: Iterable[str] = (),
+) -> Process:
     where = ("--config", str(config))
-    supervisor = (python, "-m", "deploy.run.supervise", "--name", name, *where)
-    return Process(name, (*supervisor, "--", python, "-m", module, *where, *more))
+    supervisor = (python, "-m", "deploy.run.supervise", "--name", name, *where, *flags)
+    return Process(name, (*supervisor, "--", python, "-m", module, *where, *words))
 
 
 def render_procfile(processes: Iterable[Process]) -> str:

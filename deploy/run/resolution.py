@@ -21,6 +21,7 @@ from shared.config import resolve
 from shared.declaration import ConfigError, entries
 from shared.fleet import Fleet, WorkerEntry, load_fleet
 from shared.kind import DEFAULT, KINDS, kind_of_folder
+from shared.lifecycle import PermanentError
 from shared.settings import GatewaySettings, LaunchSettings, SupervisorSettings
 from shared.settings.encoder import RANK
 
@@ -96,7 +97,7 @@ def _kind_of_model(model: str) -> str:
 def _make_fleet(tables: Mapping[str, Mapping[str, Any]]) -> Fleet:
     """Return a fleet with a worker for each kind."""
     workers = [
-        WorkerEntry(index, kind, kind, "", 1, 0.0, table)
+        WorkerEntry(index, kind, kind, "", 1, 0.0, table, required=True)
         for index, (kind, table) in enumerate(tables.items())
     ]
     return Fleet(Path.cwd(), {}, {}, tuple(workers))
@@ -122,7 +123,8 @@ def settle(fleet: Fleet, options: argparse.Namespace, environ: Mapping[str, str]
             return entry
         group = KINDS[entry.kind].settings
         table = decide(group, entry.options, f"workers[{entry.index}]")
-        return dataclasses.replace(entry, options=table)
+        required = entry.required or _is_named(entry, options)
+        return dataclasses.replace(entry, options=table, required=required)
 
     return Fleet(
         Path.cwd(),
@@ -132,19 +134,37 @@ def settle(fleet: Fleet, options: argparse.Namespace, environ: Mapping[str, str]
     )
 
 
+def _is_named(entry: WorkerEntry, options: argparse.Namespace) -> bool:
+    """Return whether a flag names a model of a worker."""
+    kind = KINDS[entry.kind]
+    return any(
+        getattr(options, setting.dest, None) is not None
+        for setting in entries(kind.settings)
+        if setting.name in kind.models
+    )
+
+
 def check_models(fleet: Fleet, come_later: Callable[[str], object] = lambda _: None) -> None:
-    """Check that each worker of this machine has a model folder, or a name on the hub.
+    """Check that workers of this machine have a model folder, or a name on the hub.
 
     Args:
         come_later: whether a folder may still be missing.
 
     Raises:
-        PermanentError: one has neither.
+        PermanentError: a required worker has neither, or no worker of the fleet has one.
     """
+    failures = []
     for entry in fleet.workers:
-        for model in entry.models or ("",):
-            if not entry.remote and not come_later(model):
-                model_folder.find(model, fleet.folder)
+        try:
+            for model in entry.models or ("",):
+                if not entry.remote and not come_later(model):
+                    model_folder.find(model, fleet.folder)
+        except PermanentError as failure:
+            if entry.required:
+                raise
+            failures.append(failure)
+    if failures and len(failures) == len(fleet.workers):
+        raise failures[0]
 
 
 def _refuse_ambiguous(fleet: Fleet, options: argparse.Namespace) -> None:
@@ -211,12 +231,3 @@ def render(fleet: Fleet) -> str:
     ]
     table = {"gateway": fleet.gateway, "supervisor": fleet.supervisor, "workers": workers}
     return tomli_w.dumps(table)
-
-
-def write_private(path: Path, text: str) -> None:
-    """Write a file atomically that only its owner can read: it may hold keys."""
-    fresh = path.with_name(f"{path.name}.{os.getpid()}")
-    fresh.unlink(missing_ok=True)
-    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text)
-    fresh.replace(path)

@@ -71,10 +71,14 @@ class Admission:
         limit: requests that may wait, here and at the replicas together.
         recovery_timeout_s: longest wait while no replica is ready.
         now_s: a monotonic clock.
+
+    Attributes:
+        check: raises a ServiceError if no replica can start.
     """
 
     def __init__(self, limit: int, recovery_timeout_s: float, now_s: Callable[[], float]) -> None:
         self.replicas: Sequence[Replica] = ()
+        self.check: Callable[[], None] = lambda: None
         self._limit = limit
         self._recovery_timeout_s = recovery_timeout_s
         self._now_s = now_s
@@ -127,12 +131,21 @@ class Admission:
         while self._waiting and self._forward_one():
             pass
         unserved = bool(self._waiting) and not any(replica.ready for replica in self.replicas)
+        if unserved:
+            self._fail_unstartable()
         if unserved and self._giving_up is None:
             loop = asyncio.get_running_loop()
             self._giving_up = loop.call_later(self._recovery_timeout_s, self._give_up)
         elif not unserved and self._giving_up is not None:
             self._giving_up.cancel()
             self._giving_up = None
+
+    def _fail_unstartable(self) -> None:
+        try:
+            self.check()
+        except ServiceError as error:
+            for ticket in self._waiting:
+                ticket.fail(error)
 
     def _give_up(self) -> None:
         self._giving_up = None

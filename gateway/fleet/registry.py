@@ -58,7 +58,9 @@ class Registry:
         admission = Admission(self._queue_limit, self._recovery_timeout_s, self._now_s)
         replicas = [Replica(a, self._gateway_id, admission.pump, self._now_s) for a in addresses]
         admission.replicas = replicas
-        return TextWorker(entry, replicas, admission)
+        worker = TextWorker(entry, replicas, admission)
+        admission.check = worker.refuse_failed
+        return worker
 
     def start(self) -> None:
         """Connect to every worker."""
@@ -133,7 +135,7 @@ class Registry:
         return self.default()
 
     def _refuse(self, model: str) -> NoReturn:
-        if any(worker.card is None for worker in self.workers):
+        if any(worker.card is None and worker.state != "failed" for worker in self.workers):
             raise ServiceError("model_loading", "Loading model", retry_after_s=1.0)
         raise ServiceError("model_not_found", f"The model '{model[:200]}' does not exist.", "model")
 

@@ -179,10 +179,11 @@ class UnaryWorker(Worker):
         """Wait for a replica that is ready; return the one with the fewest calls.
 
         Raises:
-            ServiceError: `worker_unavailable`, none is ready in time.
+            ServiceError: `worker_unavailable`, none is ready in time, or none can start.
         """
         give_up_s = min(deadline_s, _now_s() + self._recovery_timeout_s)
         while not (ready := [replica for replica in self.replicas if replica.ready]):
+            self.refuse_failed()
             try:
                 await asyncio.wait_for(self._changed.wait(), give_up_s - _now_s())
             except TimeoutError:

@@ -10,12 +10,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from gateway.fleet.worker_watch import State, WorkerWatch
 from shared.errors import ServiceError
 from shared.fleet import WorkerEntry
 from shared.pb import worker_pb2
+
+
+_BEST_FIRST: Final[Sequence[State]] = ("ready", "loading", "down", "failed")
+# Its supervisor tries again in a minute, or when something has changed.
+_RETRY_FAILED_S: Final = 30.0
 
 
 class WorkerClient(Protocol):
@@ -42,8 +47,12 @@ class Worker:
     @property
     def state(self) -> State:
         """The best state of its replicas."""
-        states = {replica.state for replica in self.replicas}
-        return "ready" if "ready" in states else "loading" if "loading" in states else "down"
+        return min((replica.state for replica in self.replicas), key=_BEST_FIRST.index)
+
+    @property
+    def failure(self) -> str:
+        """Why it can't start; empty while a replica may."""
+        return self.replicas[0].failure if self.state == "failed" else ""
 
     def names(self) -> Iterator[str]:
         """Yield every name of this worker; those of the fleet file are known before it is ready."""
@@ -61,6 +70,7 @@ class Worker:
         Raises:
             ServiceError: `model_loading` or `worker_unavailable`.
         """
+        self.refuse_failed()
         card = self.card
         if card is not None and self.state == "ready":
             return card
@@ -71,6 +81,19 @@ class Worker:
             "The model worker is restarting. Please try again.",
             retry_after_s=1.0,
         )
+
+    def refuse_failed(self) -> None:
+        """Refuse requests of a worker that can't start.
+
+        Raises:
+            ServiceError: `worker_unavailable`.
+        """
+        if self.state == "failed":
+            raise ServiceError(
+                "worker_unavailable",
+                f"The worker '{self.entry.name}' can't start: {self.failure}.",
+                retry_after_s=_RETRY_FAILED_S,
+            )
 
     def start(self) -> list[asyncio.Task[None]]:
         """Connect to every replica; return the tasks."""

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import Final, Literal, Protocol
 
+from shared import start_failure
 from shared.errors import ServiceError
 from shared.pb import worker_pb2
 
@@ -25,7 +26,8 @@ _HANG_S: Final = 30.0
 # track of this gateway. Another attempt may succeed.
 LOSS_CODES: Final = frozenset({"worker_unavailable", "engine_failed", "watch_missing"})
 
-State = Literal["loading", "ready", "down"]
+# failed: it can't start, and its supervisor tries again from time to time.
+State = Literal["loading", "ready", "down", "failed"]
 
 
 class WorkerObserver(Protocol):
@@ -45,7 +47,11 @@ class WorkerObserver(Protocol):
 
 
 class WorkerWatch:
-    """One worker process: its last report. Observes the client of that process."""
+    """One worker process: its last report. Observes the client of that process.
+
+    Attributes:
+        failure: why it can't start; empty otherwise.
+    """
 
     def __init__(
         self, address: str, on_change: Callable[[], None], now_s: Callable[[], float]
@@ -54,6 +60,8 @@ class WorkerWatch:
         self.card: worker_pb2.ModelCard | None = None
         self.beat: worker_pb2.Heartbeat | None = None
         self.counters = Counters()
+        self.failure = ""
+        self._file = start_failure.find_file(address)
         self._state: State = "loading"
         self._on_change = on_change
         self._now_s = now_s
@@ -63,7 +71,7 @@ class WorkerWatch:
     def state(self) -> State:
         """The current state; a worker that is silent or hangs is down."""
         if self._state != "ready" or self.beat is None:
-            return self._state
+            return "failed" if self.failure else self._state
         silent = self._now_s() - self._heard_s > _SILENCE_S
         hangs = self.beat.step_age_ms > _HANG_S * 1000
         return "down" if silent or hangs else "ready"
@@ -79,7 +87,7 @@ class WorkerWatch:
 
     def on_heartbeat(self, beat: worker_pb2.Heartbeat) -> None:
         """Store the state; the first heartbeat makes the worker ready."""
-        self.beat = beat
+        self.beat, self.failure = beat, ""
         self._heard_s = self._now_s()
         self.counters.update(beat.instance, beat.counters)
         if self._state != "ready" and not beat.draining:
@@ -97,7 +105,16 @@ class WorkerWatch:
             log.warning("worker lost: %s (%s)", self.address, error.code)
         self._state = "loading" if self.card is None or error.code == "model_loading" else "down"
         self.beat = None
+        self._read_failure()
         self._on_change()
+
+    def _read_failure(self) -> None:
+        """Read what the supervisor says; called at every attempt to connect."""
+        found = start_failure.read(self._file) if self._file is not None else None
+        reason = found.reason if found is not None else ""
+        if reason and reason != self.failure:
+            log.error("the worker at %s can't start: %s", self.address, reason)
+        self.failure = reason
 
 
 class Counters:

@@ -101,8 +101,9 @@ def _find(
         if model in worker.names():
             return worker, worker.require_ready()
     # A worker that has never been ready may turn out to have the name.
+    has_card = any(worker.card is not None for worker in workers)
     for worker in workers:
-        if worker.card is None:
+        if worker.card is None and not (has_card and worker.state == "failed"):
             worker.require_ready()
     served = ", ".join(worker.card.name for worker in workers if worker.card is not None)
     raise invalid("model", f"must be {served}, which is what this server has for this")

@@ -36,9 +36,9 @@ async def get_health(request: web.Request) -> web.Response:
 def describe(worker: Worker, workers: Sequence[Worker]) -> tuple[int, dict[str, Any]]:
     """Return the status and the report."""
     card = worker.card
-    if card is None or worker.state != "ready":
-        return 503, {"status": "loading model", "tool_call_parser": None}
     rows = [_row(each) for each in workers]
+    if card is None or worker.state != "ready":
+        return 503, _describe_unready(worker, rows)
     if not isinstance(worker, TextWorker):
         report = {"status": "ok", "model": card.name, "context_size": card.context_tokens}
         return 200, report | {"tool_call_parser": None, "workers": rows}
@@ -61,6 +61,16 @@ def describe(worker: Worker, workers: Sequence[Worker]) -> tuple[int, dict[str, 
     return (503 if full else 200), report
 
 
+def _describe_unready(worker: Worker, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the report of a worker that accepts no requests; with the rows if one has failed."""
+    report: dict[str, Any] = {"status": "loading model", "tool_call_parser": None}
+    if worker.failure:
+        report |= {"status": "failed", "reason": worker.failure}
+    if any(row["state"] == "failed" for row in rows):
+        report["workers"] = rows
+    return report
+
+
 def _count(worker: TextWorker, active: int) -> dict[str, int]:
     totals = worker.counters()
     return {
@@ -76,9 +86,10 @@ def _count(worker: TextWorker, active: int) -> dict[str, int]:
 
 
 def _row(worker: Worker) -> dict[str, Any]:
-    return {
+    row = {
         "name": worker.entry.name,
         "kind": worker.entry.kind,
         "model": worker.card.name if worker.card is not None else None,
         "state": worker.state,
     }
+    return row | ({"reason": worker.failure} if worker.failure else {})

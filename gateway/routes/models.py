@@ -16,6 +16,7 @@ from aiohttp import web
 
 from gateway.context import CONTEXT
 from gateway.dialects.openai import errors
+from gateway.fleet.worker import Worker
 from gateway.http.answer import answer_json
 from gateway.routes.route import Route
 from shared.errors import ServiceError
@@ -32,24 +33,27 @@ def routes() -> list[Route]:
 
 
 async def list_models(request: web.Request) -> web.Response:
-    """List every model that has been ready; one whose worker restarts stays listed."""
-    return answer_json(describe(_cards(request)))
+    """List every model that has been ready, and those that can't start with the reason."""
+    return answer_json(describe(request.app[CONTEXT].registry.workers))
 
 
 async def get_model(request: web.Request) -> web.Response:
     """Answer one model's entry, by its name or an alias."""
     name = request.match_info["model"]
-    for card in _cards(request):
+    workers = request.app[CONTEXT].registry.workers
+    for worker, card in _list_cards(workers):
         if name in (card.name, *card.aliases):
-            return answer_json(_entry(card))
+            return answer_json(_entry(worker, card))
     raise ServiceError("model_not_found", f"The model '{name[:200]}' does not exist.", "model")
 
 
-def describe(cards: Sequence[worker_pb2.ModelCard]) -> dict[str, Any]:
+def describe(workers: Sequence[Worker]) -> dict[str, Any]:
     """Return the report on models."""
+    found = _list_cards(workers)
+    cards = [card for _, card in found]
     return {
         "object": "list",
-        "data": [_entry(card) for card in cards],
+        "data": [_entry(worker, card) for worker, card in found],
         "models": [_ollama_entry(card) for card in cards],
         # For Anthropic's clients, which read pages.
         "first_id": cards[0].name if cards else None,
@@ -58,14 +62,25 @@ def describe(cards: Sequence[worker_pb2.ModelCard]) -> dict[str, Any]:
     }
 
 
-def _cards(request: web.Request) -> list[worker_pb2.ModelCard]:
-    workers = request.app[CONTEXT].registry.workers
-    return [worker.card for worker in workers if worker.card is not None]
+def _list_cards(workers: Sequence[Worker]) -> list[tuple[Worker, worker_pb2.ModelCard]]:
+    """Return the workers to list, each with its card."""
+    return [
+        (worker, worker.card or _make_card(worker))
+        for worker in workers
+        if worker.card is not None or worker.failure
+    ]
 
 
-def _entry(card: worker_pb2.ModelCard) -> dict[str, Any]:
+def _make_card(worker: Worker) -> worker_pb2.ModelCard:
+    """Return what the fleet file says of a model that has never been loaded."""
+    worker_name, *given = worker.names()
+    name, *aliases = dict.fromkeys(filter(None, (*given, worker_name)))
+    return worker_pb2.ModelCard(name=name, aliases=aliases, kind=worker.entry.kind)
+
+
+def _entry(worker: Worker, card: worker_pb2.ModelCard) -> dict[str, Any]:
     created = datetime.fromtimestamp(card.created_unix_s, UTC)
-    return {
+    entry = {
         "id": card.name,
         "object": "model",
         "created": card.created_unix_s,
@@ -84,6 +99,10 @@ def _entry(card: worker_pb2.ModelCard) -> dict[str, Any]:
             "size": card.weight_bytes,
         },
     }
+    if worker.failure:
+        # As llama-server's router reports a model whose process has exited.
+        entry["status"] = {"value": "unloaded", "failed": True, "reason": worker.failure}
+    return entry
 
 
 def _ollama_entry(card: worker_pb2.ModelCard) -> dict[str, Any]:

@@ -19,7 +19,9 @@ from deploy.run.parent_watch import ORIGIN_ENV
 from deploy.setup import openblas
 from deploy.starter_models import install
 from deploy.starter_models.table import STARTERS
+from shared import start_failure
 from shared.lifecycle import EXIT_PERMANENT
+from shared.rundir import BASE_ENV
 from tests.wait import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,11 +30,28 @@ ROOT = Path(__file__).resolve().parents[2]
 DRIVER = """
 import json, os, sys
 from deploy.run.health import SupervisionLimits
-from deploy.run.supervise import Supervisor
+from deploy.run.supervisor import Supervisor
 from shared import logs
 logs.set_up("test", "info")
 limits = SupervisionLimits(**json.loads(sys.argv[1]))
 sys.exit(Supervisor(sys.argv[2:], os.environ, limits).run())
+"""
+
+# The same for the only local one of two workers, so that a failed start does not end it.
+WORKER_DRIVER = """
+import json, os, sys
+from pathlib import Path
+from deploy.run.health import SupervisionLimits
+from deploy.run.supervisor import Supervisor
+from deploy.run.worker_start import WorkerStart
+from shared import logs
+from shared.fleet import load_fleet
+logs.set_up("test", "info")
+limits = SupervisionLimits(**json.loads(sys.argv[1]))
+config = Path("fleet.toml").absolute()
+required = "REQUIRED" in os.environ
+start = WorkerStart(load_fleet(config), "a", config.parent, config, required=required)
+sys.exit(Supervisor(sys.argv[2:], os.environ, limits, worker_start=start).run())
 """
 
 # Appends its process id to a file, then behaves as its arguments say.
@@ -56,6 +75,9 @@ if mode == "parent":
 write_pid(os.getpid())
 if mode == "exit":
     sys.exit(int(more[0]))
+if mode == "needs" and not os.path.exists(more[0]):
+    from shared.lifecycle import exit_permanently
+    exit_permanently(f"{more[0]} is missing")
 if mode == "crash":
     os.kill(os.getpid(), signal.SIGSEGV)
 if mode == "silent":
@@ -91,7 +113,7 @@ class Stage:
         self.log = folder / "log"
         (folder / "driver.py").write_text(DRIVER)
         (folder / "child.py").write_text(CHILD)
-        self.environ = os.environ | {"PYTHONPATH": str(ROOT)}
+        self.environ = os.environ | {"PYTHONPATH": str(ROOT), BASE_ENV: str(folder / "run")}
         self.started = []
 
     def command(self, mode, *more, **limits):
@@ -188,6 +210,72 @@ def test_a_missing_command_is_not_retried(stage):
     command[3] = str(stage.folder / "nothing")
     assert stage.run(command).wait(10) == EXIT_PERMANENT
     assert stage.lines("nothing: No such file or directory")
+
+
+class WorkerStage:
+    """A supervisor of a worker beside a remote one."""
+
+    def __init__(self, stage):
+        fleet = '[[workers]]\nname = "a"\nmodel = "./m"\n[[workers]]\nname = "b"\naddress = "x:1"\n'
+        (stage.folder / "fleet.toml").write_text(fleet)
+        (stage.folder / "driver.py").write_text(WORKER_DRIVER)
+        self.stage = stage
+        self.file = stage.folder / "w0.json"
+
+    def wait_for_reason(self):
+        return wait_for(lambda: (found := start_failure.read(self.file)) and found.reason)
+
+
+def test_a_worker_that_can_not_start_is_tried_again_when_what_it_needs_is_there(stage):
+    worker = WorkerStage(stage)
+    needed = stage.folder / "m" / "weights"
+    supervisor = stage.start("needs", str(needed))
+    assert worker.wait_for_reason() == "weights is missing"
+    needed.parent.mkdir()
+    # Changed, but not what it needs: the reason is printed once.
+    stage.wait_for_pids(2)
+    needed.touch()
+    stage.wait_for_pids(3)
+    wait_for(lambda: not worker.file.exists())
+    assert stage.lines("error: ") == [f"error: {needed} is missing"]
+    assert len(stage.lines("the worker can't start; next attempt in 60 s")) == 1
+    supervisor.terminate()
+    assert supervisor.wait(5) == 0
+
+
+def test_a_worker_whose_program_is_missing_starts_once_it_is_installed(stage):
+    worker = WorkerStage(stage)
+    programs = stage.folder / "bin"
+    programs.mkdir()
+    stage.environ["PATH"] += f"{os.pathsep}{programs}"
+    command = stage.command("steady")
+    command[3] = "late-python"
+    stage.run(command)
+    assert worker.wait_for_reason() == "can't run late-python: No such file or directory"
+    (programs / "late-python").symlink_to(sys.executable)
+    stage.wait_for_pids(1)
+    wait_for(lambda: not worker.file.exists())
+
+
+def test_a_worker_that_can_not_start_is_tried_again_after_a_while(stage):
+    WorkerStage(stage)
+    stage.start("needs", str(stage.folder / "none"), retry_s=0.2)
+    assert len(set(stage.wait_for_pids(3))) == 3
+    assert len(stage.lines("error: ")) == 1
+
+
+def test_a_required_worker_ends_its_supervisor(stage):
+    WorkerStage(stage)
+    stage.environ["REQUIRED"] = "1"
+    supervisor = stage.start("needs", str(stage.folder / "none"))
+    assert supervisor.wait(10) == EXIT_PERMANENT
+    assert len(stage.lines("error: ")) == 1
+
+
+def test_a_worker_that_exits_at_every_start_counts_as_failed(stage):
+    worker = WorkerStage(stage)
+    stage.start("exit", "5", first_delay_s=0.0)
+    assert worker.wait_for_reason().startswith("ended with exit code 5 at ")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

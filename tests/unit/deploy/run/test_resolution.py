@@ -304,7 +304,7 @@ def test_what_is_written_is_read_back_the_same(settle, tmp_path, model):
     odd = 'käse "quoted" \\ \t\x7f 🙂'
     settled = settle("-m", str(model), "--api-key", odd, "--alias", "x,y", "--top-p", "0.5")
     path = tmp_path / "out.toml"
-    resolution.write_private(path, resolution.render(settled))
+    rundir.write_private(path, resolution.render(settled))
     read = load_fleet(path)
     assert read.gateway["api_key"] == [odd]
     assert read.workers[0].options["alias"] == ["x", "y"]
@@ -316,7 +316,7 @@ def test_writing_again_replaces_a_file_that_others_could_read(tmp_path):
     path = tmp_path / "fleet.toml"
     path.write_text("old")
     path.chmod(0o644)
-    resolution.write_private(path, "new")
+    rundir.write_private(path, "new")
     assert path.read_text() == "new"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
