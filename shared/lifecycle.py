@@ -20,8 +20,8 @@ import threading
 from collections.abc import Callable
 from typing import Final, NoReturn
 
-# The start can't succeed: bad configuration, missing model, port in use. A gateway is not restarted,
-# a worker seldom or when something has changed. 78 is EX_CONFIG of sysexits.h.
+# The start can't succeed: bad configuration, missing model, port in use. A gateway is not
+# restarted, a worker seldom or when something has changed. 78 is EX_CONFIG of sysexits.h.
 EXIT_PERMANENT: Final = 78
 # The engine failed; the supervisor restarts the process. 70 is EX_SOFTWARE.
 EXIT_RESTART: Final = 70

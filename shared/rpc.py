@@ -11,7 +11,7 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import grpc.aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -162,13 +162,13 @@ class _Handlers:
 
     def __init__(self) -> None:
         self._generic: list[Sequence[grpc.GenericRpcHandler]] = []
-        self._registered: list[tuple[str, Mapping[str, grpc.RpcMethodHandler]]] = []
+        self._registered: list[tuple[str, Mapping[str, grpc.RpcMethodHandler[Any, Any]]]] = []
 
     def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
         self._generic.append(handlers)
 
     def add_registered_method_handlers(
-        self, service: str, handlers: Mapping[str, grpc.RpcMethodHandler]
+        self, service: str, handlers: Mapping[str, grpc.RpcMethodHandler[Any, Any]]
     ) -> None:
         self._registered.append((service, handlers))
 

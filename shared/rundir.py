@@ -25,6 +25,7 @@ from typing import Final
 
 # sizeof(sockaddr_un.sun_path) less its NUL: unix(7) and Darwin's sys/un.h.
 MAX_SOCKET_PATH_BYTES: Final = 103 if sys.platform == "darwin" else 107
+_IS_DARWIN: Final = sys.platform == "darwin"
 # Sets the base folder.
 BASE_ENV: Final = "MLXCEL_RUN_DIR"
 # _CS_DARWIN_USER_CACHE_DIR, "will not be automatically cleaned": confstr(3), Darwin's unistd.h.
@@ -45,7 +46,7 @@ def locate(port: int) -> Path:
 def _find_base() -> Path:
     if base := os.environ.get(BASE_ENV):
         return Path(base).resolve()
-    if sys.platform != "darwin":
+    if not _IS_DARWIN:
         return Path(tempfile.gettempdir()).resolve()
     try:
         base = os.confstr(_DARWIN_USER_CACHE_DIR)

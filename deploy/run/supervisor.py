@@ -111,7 +111,7 @@ class Supervisor:
         """Report a worker that exits again and again before it is ready."""
         exits = isinstance(reason, int) and reason > 0
         if self._worker_start is not None and exits and unready >= self._limits.failed_starts:
-            self._worker_start.report(f"{_explain(reason)} at {unready} starts in a row; see the log")
+            self._worker_start.report(f"{_explain(reason)} at each start; see the log")
 
     def _wait_for_change(self, before: object) -> bool:
         """Wait until another attempt is due; return whether this process has to end.

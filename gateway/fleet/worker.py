@@ -17,7 +17,6 @@ from shared.errors import ServiceError
 from shared.fleet import WorkerEntry
 from shared.pb import worker_pb2
 
-
 _BEST_FIRST: Final[Sequence[State]] = ("ready", "loading", "down", "failed")
 # Its supervisor tries again in a minute, or when something has changed.
 _RETRY_FAILED_S: Final = 30.0

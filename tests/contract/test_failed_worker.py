@@ -114,8 +114,6 @@ async def test_a_stream_whose_worker_can_not_return_ends_with_the_reason(harness
     assert reply["error"]["message"] == f"The worker 'text' can't start: {REASON}."
 
 
-async def test_an_unknown_model_is_a_404_beside_a_worker_that_can_not_start(
-    harness: Harness, fail
-):
+async def test_an_unknown_model_is_a_404_beside_a_worker_that_can_not_start(harness: Harness, fail):
     await start_with_failed(harness, fail, strict_model=True)
     assert (await harness.post("x", model="gpt-4o"))[0] == 404

@@ -35,7 +35,7 @@ def test_only_its_owner_can_read_it(folder, tmp_path):
 
 def test_linux_keeps_it_in_the_temporary_folder(monkeypatch, tmp_path):
     monkeypatch.delenv(rundir.BASE_ENV, raising=False)
-    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setattr(rundir, "_IS_DARWIN", False)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert rundir.locate(1) == tmp_path / f"mlxcel-{os.getuid()}" / "1"
 
@@ -44,7 +44,7 @@ def test_linux_keeps_it_in_the_temporary_folder(monkeypatch, tmp_path):
 def test_macos_keeps_it_where_nothing_is_swept(monkeypatch, tmp_path, has_cache_folder):
     cache = tmp_path / "C"
     monkeypatch.delenv(rundir.BASE_ENV, raising=False)
-    monkeypatch.setattr("sys.platform", "darwin")
+    monkeypatch.setattr(rundir, "_IS_DARWIN", True)
     # A launch daemon, a login over ssh and a terminal have different ones.
     monkeypatch.setenv("TMPDIR", "/elsewhere")
     monkeypatch.setenv("HOME", str(tmp_path))

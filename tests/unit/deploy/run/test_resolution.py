@@ -11,6 +11,7 @@ import pytest
 
 from deploy import cli
 from deploy.run import resolution
+from shared import rundir
 from shared.declaration import ConfigError, entries
 from shared.fleet import load_fleet
 from shared.lifecycle import PermanentError

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from deploy.run.fleet_copy import FleetCopy
@@ -63,9 +61,7 @@ def test_the_reason_names_the_model_without_its_folder(make, tmp_path):
     assert failure.reason == "model folder x does not exist"
 
 
-def test_a_changed_model_program_or_fleet_file_changes_the_fingerprint(
-    make, tmp_path, monkeypatch
-):
+def test_a_changed_model_program_or_fleet_file_changes_the_fingerprint(make, tmp_path, monkeypatch):
     programs = tmp_path / "bin"
     programs.mkdir()
     monkeypatch.setenv("PATH", str(programs))
@@ -73,11 +69,11 @@ def test_a_changed_model_program_or_fleet_file_changes_the_fingerprint(
     seen = [start.fingerprint()]
     assert start.fingerprint() == seen[0]
     changes = (
-        lambda: (tmp_path / "x").mkdir(),
+        (tmp_path / "x").mkdir,
         lambda: (tmp_path / "x" / "config.json").write_text("{}"),
         lambda: (tmp_path / "x" / "config.json").write_text("{ }"),
-        lambda: (programs / "ffmpeg").touch(),
-        lambda: (tmp_path / "fleet.toml").unlink(),
+        (programs / "ffmpeg").touch,
+        (tmp_path / "fleet.toml").unlink,
     )
     for change in changes:
         change()
@@ -99,4 +95,4 @@ def test_only_a_fleet_file_in_the_run_directory_is_put_back(tmp_path):
     ours.write_text("changed")
     FleetCopy(ours, ours.parent).restore()
     assert ours.read_text() == "changed"
-    assert os.listdir(ours.parent) == ["fleet.toml"]
+    assert list(ours.parent.iterdir()) == [ours]
