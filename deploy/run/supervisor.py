@@ -109,8 +109,13 @@ class Supervisor:
 
     def _note_crash(self, reason: int | str, unready: int) -> None:
         """Report a worker that exits again and again before it is ready."""
+        if self._worker_start is None:
+            return
         exits = isinstance(reason, int) and reason > 0
-        if self._worker_start is not None and exits and unready >= self._limits.failed_starts:
+        if not exits or unready < self._limits.failed_starts:
+            # An earlier attempt's reason does not explain this end.
+            self._worker_start.clear()
+        else:
             self._worker_start.report(f"{_explain(reason)} at each start; see the log")
 
     def _wait_for_change(self, before: object) -> bool:

@@ -17,9 +17,10 @@ def routes():
 
 
 async def measure(request):
-    worker = request.app[CONTEXT].registry.choose("measure", None)
+    body = await request.json()
+    worker = request.app[CONTEXT].registry.choose("measure", body.get("model"))
     if worker is None:
         raise ServiceError("not_implemented", KINDS["measure"].unserved("measuring"))
-    message = pb.EmbedRequest(items=[{"text": (await request.json())["input"]}])
+    message = pb.EmbedRequest(items=[{"text": body["input"]}])
     reply = await worker.call(lambda channel: EmbedStub(channel).Embed, message, 10)
     return answer_json({"length": reply.prompt_tokens})

@@ -13,7 +13,7 @@ from shared.settings.process import WIRE_WEIGHTS, KeepWarm, LogLevel, Wired
 class MeasureSettings:
     """Measure worker."""
 
-    model: Annotated[str, Setting("--measure-model", "Folder of a model.", metavar="MODEL")] = ""
+    model: Annotated[str, Setting("--measure-model", "Folder of a model.")] = ""
     alias: Annotated[tuple[str, ...], Setting("--measure-alias", "Other names.")] = ()
     queue_depth: Annotated[int, Setting("--measure-queue-depth", "Calls at the worker.")] = 4
     wired: Wired = WIRE_WEIGHTS
