@@ -104,7 +104,7 @@ class Supervisor:
                         self._limits.retry_s,
                     )
                 return False
-        log.error("the process can't start with these settings; not restarting it")
+        log.error("the process can't start; ending the server")
         return True
 
     def _note_crash(self, reason: int | str, unready: int) -> None:

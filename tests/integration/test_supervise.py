@@ -230,7 +230,7 @@ def test_a_worker_that_can_not_start_is_tried_again_when_what_it_needs_is_there(
     worker = WorkerStage(stage)
     needed = stage.folder / "m" / "weights"
     supervisor = stage.start("needs", str(needed))
-    assert worker.wait_for_reason() == "weights is missing"
+    assert worker.wait_for_reason() == "m/weights is missing"
     needed.parent.mkdir()
     # Changed, but not what it needs: the reason is printed once.
     stage.wait_for_pids(2)
