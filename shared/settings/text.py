@@ -11,7 +11,7 @@ from shared.declaration import Setting
 from shared.settings.process import WIRE_WEIGHTS, KeepWarm, LogLevel, Offline, Wired
 from shared.settings.sampling import SamplingSettings
 from shared.settings.template import TemplateSettings
-from shared.settings.value import SLOTS, Count, Size
+from shared.settings.value import SLOTS, Budget, Count, Size
 
 
 @dataclass(frozen=True)
@@ -83,12 +83,11 @@ class TextSettings(TemplateSettings, SamplingSettings, SlotSettings):
         ),
     ] = True
     request_memory_budget: Annotated[
-        Size,
-        Meta(ge=0),
+        Budget,
         Setting(
             "--request-memory-budget MLXCEL_REQUEST_MEMORY_BUDGET",
-            "Memory of all running requests together, at most what the worker's share leaves. 0: "
-            "all of that.",
+            "Memory of all running requests together, at most what the worker's share leaves. "
+            "Without it, all of that.",
             unit="bytes",
         ),
     ] = 0

@@ -26,6 +26,17 @@ def parse_bytes(text: str) -> int:
     return int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
 
 
+def parse_budget(text: str) -> int:
+    """Return the bytes of a size above 0.
+
+    Raises:
+        ValueError: it is 0, or not a size.
+    """
+    if not (size := parse_bytes(text)):
+        raise ValueError(text)
+    return size
+
+
 def parse_keys(text: str) -> tuple[str, ...]:
     """Return the keys of a comma list, read as a row of CSV: nothing is trimmed, `"a,b"` is one.
 
@@ -50,6 +61,8 @@ Fraction = Annotated[float, Meta(ge=0, le=1)]
 # The wire carries milliseconds in 32 bits.
 Timeout = Annotated[int, Meta(ge=1, le=4_000_000)]
 Size = Annotated[int, Form("a size such as 12G or 512M", parse_bytes)]
+# The reference refuses 0 as text; the fleet file writes the default as the number.
+Budget = Annotated[int, Form("a size such as 12G, above 0", parse_budget)]
 Texts = Annotated[tuple[str, ...], Form("a text", parse_whole)]
 Keys = Annotated[
     tuple[Annotated[str, Meta(min_length=1)], ...],

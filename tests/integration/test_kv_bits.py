@@ -64,4 +64,4 @@ def test_heads_that_can_not_be_quantised_are_refused_without_a_restart(make_fold
     text = server.log.read_text()
     assert text.count("error: ") == 1, text
     assert "can't be run with --kv-bits 8: [quantize]" in text
-    assert "restart" not in text
+    assert "restart 1 in" not in text
