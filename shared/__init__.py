@@ -10,3 +10,5 @@ import os
 # macOS, run in every child of a process that forks: they log, and may abort the child (grpc#43062).
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+# Its own resolver, c-ares, does not know the names of the local network, which end in ".local".
+os.environ.setdefault("GRPC_DNS_RESOLVER", "native")

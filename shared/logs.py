@@ -10,10 +10,10 @@ import sys
 
 
 def set_up(process: str, level: str) -> None:
-    """Send log records to stderr as `time level process logger: message key=value`."""
+    """Send log records to stderr as `date time level process logger: message key=value`."""
     handler = logging.StreamHandler(sys.stderr)
     line = f"%(asctime)s %(levelname).1s {process} %(name)s: %(message)s"
-    handler.setFormatter(logging.Formatter(line, datefmt="%H:%M:%S"))
+    handler.setFormatter(logging.Formatter(line, datefmt="%Y-%m-%d %H:%M:%S"))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())

@@ -60,6 +60,8 @@ def start(
         config = read_config(program, arguments)
         set_environment(config.entry.kind, os.environ)
         logs.set_up(config.entry.name, config.settings.log_level)
+        # A large model has more than 160 files, and macOS allows 256.
+        lifecycle.raise_file_limit()
         check(config.settings, config.folder)
         lock = lock_address(config.address)
     except (ConfigError, rundir.RunDirectoryError, lifecycle.PermanentError) as failure:

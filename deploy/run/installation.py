@@ -8,6 +8,7 @@ for it.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
@@ -89,8 +90,10 @@ def _link(model: str) -> bool:
 
 
 def _kill_group(child: subprocess.Popen[bytes]) -> None:
+    """Kill the group of a child. Darwin answers EPERM for one that holds only zombies."""
     if child.poll() is None:
-        os.killpg(child.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
 
 
 def _sleep(pause_s: float, parent_watch: ParentWatch) -> None:

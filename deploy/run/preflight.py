@@ -27,6 +27,8 @@ ADDRESS: Final[Mapping[str, tuple[object, tuple[str, ...]]]] = {
     "port": (8080, ("MLXCEL_PORT", "LLAMA_ARG_PORT")),
 }
 
+_CONNECT_S: Final = 1.0
+
 
 def check_port(host: str, port: int) -> None:
     """Check that the gateway can listen there.
@@ -71,16 +73,35 @@ def _check_socket(path: Path) -> None:
 
 
 def _bind(host: str, port: int) -> int:
-    """Bind as the gateway will, and return the port."""
+    """Bind every address of a host as the gateway will, and return the port."""
     try:
-        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind) as probe:
-            # Connections in TIME_WAIT don't count.
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(address)
-            return int(probe.getsockname()[1])
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        for family, kind, _, _, address in found:
+            port = _bind_one(family, kind, (address[0], port, *address[2:]))
     except OSError as failure:
         raise PermanentError(_explain(failure, host, port)) from None
+    return port
+
+
+def _bind_one(family: int, kind: int, address: tuple[object, ...]) -> int:
+    """Bind one address and return the port.
+
+    Connects first: with SO_REUSEADDR, BSD binds an address although another program listens on
+    every address, and takes its connections.
+    """
+    if address[1]:
+        with socket.socket(family, kind) as probe:
+            probe.settimeout(_CONNECT_S)
+            if probe.connect_ex(address) == 0:
+                raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+    with socket.socket(family, kind) as probe:
+        # Connections in TIME_WAIT don't count.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # "::" means IPv6 alone, as with asyncio.
+        if family == socket.AF_INET6:
+            probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        probe.bind(address)
+        return int(probe.getsockname()[1])
 
 
 def _explain(failure: OSError, host: str, port: int) -> str:

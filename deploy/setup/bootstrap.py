@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from deploy import ROOT
-from deploy.setup import openblas
+from deploy.setup import machine, openblas
 from deploy.setup.progress import Progress, Step
 from shared.kind import KINDS, SystemPackage, list_extras
 
@@ -73,6 +73,14 @@ def read_stamp(path: Path) -> EnvironmentStamp | None:
         return None
 
 
+def runs(interpreter: Path) -> bool:
+    """Return whether an interpreter starts; an upgrade may have removed what it links to."""
+    try:
+        return subprocess.run([interpreter, "-c", ""], check=False).returncode == 0
+    except OSError:
+        return False
+
+
 @contextmanager
 def only_one(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder; a second set-up waits for it."""
@@ -95,10 +103,15 @@ def set_up(root: Path, extras: Sequence[str]) -> None:
     with only_one(root):
         wanted = EnvironmentStamp(fingerprint(root), str(venv), tuple(sorted(extras)))
         found = read_stamp(stamp_path)
-        if found is not None and found.covers(wanted):
+        is_usable = found is not None and runs(venv / "bin" / "python")
+        if found is not None and is_usable and found.covers(wanted):
             return
+        if (fault := machine.find_fault(machine.describe())) is not None:
+            raise SetUpError(fault)
+        if found is not None and not is_usable:
+            print(f"The Python of {venv} is gone; the environment is made again.", flush=True)
         progress = Progress(root / _LOG)
-        if found is not None and found.folder == wanted.folder:
+        if found is not None and is_usable and found.folder == wanted.folder:
             extras = sorted({*found.extras, *extras})
         else:
             _create(venv, progress)
@@ -153,16 +166,25 @@ def _install_programs(extras: Sequence[str], progress: Progress) -> None:
 
 
 def _install_program(package: SystemPackage, progress: Progress) -> None:
+    """Install a program where that needs no password; else say how to, in one line."""
+    on_mac = sys.platform == "darwin"
+    how = f"brew install {package.formula}" if on_mac else f"apt-get install {package.name}"
+    warning = f"WARNING: not installed; {package.loss}. To install it: {how}"
+    if not _can_install_debian_packages():
+        print(f"==> {package.name}: {warning}", flush=True)
+        return
     with progress.step(package.name) as step:
         if not _install_debian_package(package.name, step):
-            on_mac = sys.platform == "darwin"
-            how = f"brew install {package.formula}" if on_mac else f"apt-get install {package.name}"
-            step.warn(f"WARNING: not installed; {package.loss}. To install it: {how}")
+            step.warn(warning)
+
+
+def _can_install_debian_packages() -> bool:
+    return shutil.which("apt-get") is not None and os.geteuid() == 0
 
 
 def _install_debian_package(name: str, step: Step) -> bool:
     """Return whether a Debian package could be installed; only root can."""
-    if shutil.which("apt-get") is None or os.geteuid() != 0:
+    if not _can_install_debian_packages():
         return False
     environ = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     # An update that fails for one source still leaves the lists of the others.

@@ -19,6 +19,8 @@ from shared.kind import DEFAULT
 from shared.lifecycle import EXIT_PERMANENT, PermanentError
 from shared.settings import GatewaySettings
 
+LOCAL = "127.0.0.1"
+
 
 @pytest.fixture
 def taken():
@@ -39,6 +41,22 @@ def test_a_free_port_passes(taken):
 def test_a_port_of_another_program_is_refused(taken):
     with pytest.raises(PermanentError, match=f"port {taken} is in use by another program"):
         preflight.check_port("127.0.0.1", taken)
+
+
+def test_every_address_of_a_name_is_checked(taken, monkeypatch):
+    addresses = [
+        (socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, taken)) for host in ("127.0.0.2", LOCAL)
+    ]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: addresses)
+    with pytest.raises(PermanentError, match="in use by another program"):
+        preflight.check_port("localhost", taken)
+
+
+def test_a_listener_is_found_even_where_binding_succeeds(taken, monkeypatch):
+    """As on BSD, where a listener on every address does not keep others from one of them."""
+    monkeypatch.setattr(socket.socket, "bind", lambda *_: None)
+    with pytest.raises(PermanentError, match="in use by another program"):
+        preflight.check_port(LOCAL, taken)
 
 
 def test_a_port_of_this_server_is_refused_and_says_so(taken, tmp_path, monkeypatch):

@@ -9,6 +9,7 @@ import pytest
 
 from deploy.setup import bootstrap
 from deploy.setup.bootstrap import EnvironmentStamp
+from deploy.setup.machine import Machine
 
 
 @pytest.fixture
@@ -45,24 +46,52 @@ def test_a_torn_stamp_counts_as_none(tmp_path, text):
     assert bootstrap.read_stamp(tmp_path / "stamp") is None
 
 
-def test_a_covered_environment_is_left_alone_and_nothing_is_printed(project, capsys):
+def make_covered(project, interpreter):
     venv = project / ".venv"
-    venv.mkdir()
+    (venv / "bin").mkdir(parents=True)
+    (venv / "bin" / "python").symlink_to(interpreter)
     stamp = EnvironmentStamp(bootstrap.fingerprint(project), str(venv), ("dev", "text"))
     text = json.dumps({"source": stamp.source, "folder": stamp.folder, "extras": stamp.extras})
     (venv / "mlxcel-stamp.json").write_text(text)
-    # It has no interpreter: any installer would fail.
+
+
+def test_a_covered_environment_is_left_alone_and_nothing_is_printed(project, capsys):
+    # As an interpreter it runs, but any installer would need more.
+    make_covered(project, "/bin/true")
     bootstrap.set_up(project, ["text"])
-    assert [path.name for path in venv.iterdir()] == ["mlxcel-stamp.json"]
+    assert sorted(path.name for path in (project / ".venv").iterdir()) == [
+        "bin",
+        "mlxcel-stamp.json",
+    ]
     assert capsys.readouterr() == ("", "")
     assert not (project / ".cache").exists()
+
+
+def test_an_environment_whose_python_is_gone_is_made_again(project, capsys, monkeypatch):
+    make_covered(project, project / "removed" / "python3")
+    made = []
+    monkeypatch.setattr(bootstrap, "_create", lambda *_: made.append(True))
+    with pytest.raises(OSError, match="python"):
+        bootstrap.set_up(project, ["text"])
+    assert made
+    assert "is gone; the environment is made again" in capsys.readouterr().out.splitlines()[0]
+
+
+def test_a_machine_that_can_not_run_the_server_is_refused_before_anything_is_made(
+    project, monkeypatch
+):
+    old = Machine("darwin", "arm64", macos=(13, 0))
+    monkeypatch.setattr(bootstrap.machine, "describe", lambda: old)
+    with pytest.raises(bootstrap.SetUpError, match="macOS 14 or newer"):
+        bootstrap.set_up(project, ["text"])
+    assert not (project / ".venv").exists()
 
 
 def make_environment(project, pip):
     """An environment of an older pyproject.toml, whose interpreter is a shell script."""
     interpreter = project / ".venv" / "bin" / "python"
     interpreter.parent.mkdir(parents=True)
-    interpreter.write_text(f"#!/bin/sh\n{pip}\n")
+    interpreter.write_text(f'#!/bin/sh\n[ "$1" = -c ] && exit 0\n{pip}\n')
     interpreter.chmod(0o755)
     stamp = {"source": "older", "folder": str(project / ".venv"), "extras": ["text"]}
     (project / ".venv" / "mlxcel-stamp.json").write_text(json.dumps(stamp))
@@ -100,11 +129,12 @@ def test_a_missing_program_is_a_warning_that_says_how_to_install_it(
     project, platform, how, capsys, monkeypatch
 ):
     monkeypatch.setattr("sys.platform", platform)
+    monkeypatch.setattr(bootstrap.machine, "describe", lambda: Machine(platform, "arm64"))
     monkeypatch.setattr(bootstrap.openblas, "find", lambda: project)
     monkeypatch.setenv("PATH", str(project))
     make_environment(project, "exit 0")
     bootstrap.set_up(project, ["text", "dev"])
     assert re.search(
-        rf"==> redis-server … \d+ s: WARNING: not installed; .*: {how} install redis",
+        rf"==> redis-server: WARNING: not installed; .*: {how} install redis",
         capsys.readouterr().out,
     )
