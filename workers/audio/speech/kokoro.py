@@ -29,8 +29,8 @@ _DEFAULT_VOICE = "af_heart"
 _PREFIXES = ("af", "am", "bf", "bm")
 # Of one step, whatever its duration: half of what the network takes at once.
 _MOST_PHONEMES = 250
-# Of one step; fewer are badly pronounced.
-_FEWEST_PHONEMES = 24
+# Of one step: about two words; fewer are badly pronounced.
+_FEWEST_PHONEMES = 12
 # Phonemes per second of sound at speed 1, about.
 _PHONEMES_PER_S = 14
 # Seconds of sound of one step. The decoder's cost grows with it, and thus with 1 / speed.
