@@ -114,7 +114,7 @@ def prepare(options: argparse.Namespace, environ: Mapping[str, str]) -> Fleet:
         ConfigError, PermanentError, StarterError: it can't run; the message is one line.
     """
     refuse_environment(environ)
-    fleet = resolution.choose(options, environ, DEFAULT_CONFIG)
+    fleet = install.relocate(resolution.choose(options, environ, DEFAULT_CONFIG))
     settled = _choose_port(resolution.settle(fleet, options, environ))
     local = [entry for entry in settled.workers if not entry.remote]
     # Supervisors install the models of other kinds while text already answers.

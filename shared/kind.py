@@ -9,6 +9,7 @@ data.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,6 +66,7 @@ class WorkerKind:
         title: how docs and messages call it.
         module: run with `python -m`; may serve several kinds.
         extra: group of optional dependencies in pyproject.toml.
+        library: module of the extra; without it the extra is not installed. Empty: unknown.
         settings_path: "module:Class" of its settings.
         route_modules: modules of the gateway whose `routes()` need such a worker.
         capabilities: what its models can do.
@@ -87,6 +89,7 @@ class WorkerKind:
     settings_path: str
     route_modules: tuple[str, ...]
     capabilities: tuple[Capability, ...]
+    library: str = ""
     trial: Trial = Trial("/v1/models")
     models: tuple[str, ...] = ("model",)
     memory_weight: int = 1
@@ -102,6 +105,11 @@ class WorkerKind:
         module, _, name = self.settings_path.partition(":")
         group: type = getattr(importlib.import_module(module), name)
         return group
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether the packages of the extra are there, as far as `library` shows."""
+        return not self.library or importlib.util.find_spec(self.library) is not None
 
     def unserved(self, capability: str) -> str:
         """Return the message of the 501 of a server that can't do something."""
@@ -127,6 +135,7 @@ _TEXT: Final = WorkerKind(
         "gateway.routes.props",
     ),
     capabilities=(Capability("completion"),),
+    library="mlx_lm",
     trial=Trial(
         "/v1/chat/completions",
         '{"messages":[{"role":"user","content":"What is the capital of France?"}],'
@@ -151,6 +160,7 @@ _EMBED: Final = WorkerKind(
             "an embedding checkpoint in -m, or with `--embedding-model <path>`.",
         ),
     ),
+    library="mlx_lm",
     trial=Trial("/v1/embeddings", '{"input":"The cat sits on the mat."}'),
     launch_flag="embeddings",
     recognises=model_folder.embeds,
@@ -171,6 +181,7 @@ _RERANK: Final = WorkerKind(
             "reranker in -m, or with `--reranker-model <path>`.",
         ),
     ),
+    library="mlx_lm",
     trial=Trial(
         "/v1/rerank",
         '{"query":"where do cats sleep","documents":["On rugs.","Markets fell today."]}',
@@ -191,6 +202,7 @@ _AUDIO: Final = WorkerKind(
         Capability("transcription", "audio.transcribes", "audio model kind not loaded: stt"),
         Capability("speech", "audio.speaks", "audio model kind not loaded: tts"),
     ),
+    library="mlx_audio",
     models=("model", "speech_model"),
     recognises=lambda folder: model_folder.transcribes(folder) or model_folder.speaks(folder),
     programs=(

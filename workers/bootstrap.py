@@ -20,6 +20,10 @@ from shared.declaration import ConfigError
 from shared.fleet import WorkerEntry, load_fleet
 from shared.kind import KINDS
 from shared.settings import GatewaySettings
+from workers import missing_package
+
+# Before the modules of a kind are imported; `from workers import bootstrap` sorts before them.
+missing_package.set_hook()
 
 _LOCK_TIMEOUT_S = 5.0
 

@@ -24,6 +24,7 @@ from deploy.starter_models import install
 from deploy.starter_models.archive import StarterError
 from deploy.starter_models.table import STARTERS
 from shared.fleet import Fleet
+from shared.kind import KINDS
 
 log = logging.getLogger("supervise")
 
@@ -45,6 +46,9 @@ def install_models(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _leave)
     for entry in fleet.workers:
+        if not KINDS[entry.kind].is_installed:
+            # The worker says so, and ends.
+            continue
         if process in entry.processes:
             first, *others = [str(fleet.folder / model) for model in entry.models] or [""]
             while not _install(first, parent_watch):

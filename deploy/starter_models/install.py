@@ -3,12 +3,13 @@
 Owns their folders, and the link in `models/` by which the default fleet finds them; table.py
 lists the models. Archives and converted models are kept in the user's cache folder, so that a
 second checkout needs neither network nor conversion. `models/NAME` is a link to it; a folder
-that the user puts there is served instead.
+that the user puts there is served instead. Without a checkout `models/` is in the cache too.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import fcntl
 import json
 import os
@@ -21,14 +22,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from deploy import ROOT
+from deploy import IS_CHECKOUT, ROOT
 from deploy.setup.progress import Progress
 from deploy.starter_models import archive
 from deploy.starter_models.archive import UNFINISHED, StarterError
 from deploy.starter_models.table import STARTERS, Starter
+from shared.fleet import Fleet, WorkerEntry
+from shared.kind import KINDS
 
-MODELS: Final = ROOT / "models"
 _MANIFEST: Final = "mlxcel-starter.json"
+# Where the default fleet names the starter models.
+_NAMED: Final = ROOT / "models"
 
 
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
@@ -38,6 +42,10 @@ def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """
     base = environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "mlxcel"
+
+
+# Where they are installed. An installed package may be read-only, and is replaced by an upgrade.
+MODELS: Final = _NAMED if IS_CHECKOUT else cache_folder() / "starter"
 
 
 def install(starter: Starter, cache: Path, models: Path) -> Path:
@@ -93,6 +101,28 @@ def find(model: str) -> Starter | None:
         if model and os.path.abspath(model) == str(MODELS / starter.name):  # noqa: PTH100 - links stay
             return starter
     return None
+
+
+def relocate(fleet: Fleet, named: Path = _NAMED, models: Path = MODELS) -> Fleet:
+    """Return the fleet with its starter models at the folder where they are installed.
+
+    Args:
+        named: where the fleet names them.
+        models: where they are installed.
+    """
+    if named == models:
+        return fleet
+    folders = {str(named / each.name): str(models / each.name) for each in STARTERS.values()}
+
+    def move(entry: WorkerEntry) -> WorkerEntry:
+        options = dict(entry.options)
+        for name in KINDS[entry.kind].models:
+            if isinstance(model := options.get(name), str):
+                path = os.path.abspath(fleet.folder / model)  # noqa: PTH100 - links stay
+                options[name] = folders.get(path, model)
+        return dataclasses.replace(entry, options=options)
+
+    return dataclasses.replace(fleet, workers=tuple(map(move, fleet.workers)))
 
 
 @contextmanager

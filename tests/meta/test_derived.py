@@ -7,6 +7,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from deploy.generate import dialect_page, document, protobuf
 from shared import fleet
@@ -66,18 +68,41 @@ def test_constraints_pin_exact_versions_without_urls_or_paths():
         assert "/" not in line, line
 
 
-def test_every_declared_package_is_pinned():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    declared = [*project["dependencies"]]
-    for extra in project["optional-dependencies"].values():
-        declared += extra
-    pins = {
-        line.partition("==")[0].lower().replace("_", "-")
-        for line in (ROOT / "constraints.txt").read_text().splitlines()
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = {
+    name: {*map(Requirement, lines)} for name, lines in PROJECT["optional-dependencies"].items()
+}
+DEPENDENCIES = {*map(Requirement, PROJECT["dependencies"])}
+
+
+def test_every_declared_package_is_pinned_within_its_bounds():
+    pins = {}
+    for line in (ROOT / "constraints.txt").read_text().splitlines():
+        if not line.startswith("#"):
+            name, _, version = line.partition(";")[0].strip().partition("==")
+            pins[canonicalize_name(name)] = version
+    for requirement in DEPENDENCIES.union(*EXTRAS.values()):
+        pin = pins[canonicalize_name(requirement.name)]
+        assert requirement.specifier.contains(pin), requirement
+
+
+def select(requirements, platform):
+    """Return what requirements install on a platform, as text without markers."""
+    return {
+        f"{item.name} {sorted(item.extras)} {item.specifier}"
+        for item in requirements
+        if item.marker is None or item.marker.evaluate({"sys_platform": platform})
     }
-    for requirement in declared:
-        name = requirement.partition(";")[0].partition("==")[0].partition("[")[0].strip()
-        assert name.lower().replace("_", "-") in pins, requirement
+
+
+@pytest.mark.parametrize(
+    ("platform", "extras"), [("linux", {"text", "embed"}), ("darwin", {"text", "embed", "audio"})]
+)
+def test_the_extras_of_a_platform_are_installed_by_default(platform, extras):
+    default = select(DEPENDENCIES, platform)
+    for extra in extras:
+        assert select(EXTRAS[extra], platform) <= default
+    assert ("audio" in extras) == (select(EXTRAS["audio"], platform) <= default)
 
 
 def test_the_page_of_dialects_shows_every_table_of_unserved_fields():
