@@ -9,6 +9,7 @@ PORT   :=
 ARGS   :=
 # Starts a program that ends without a traceback when it is interrupted.
 ENTRY  := -m deploy.entry
+OTHER   = .venv-$(notdir $(PYTHON))
 PYTEST := $(BIN)/python -m deploy.setup.openblas $(BIN)/python -m pytest
 PARALLEL := --numprocesses auto --dist worksteal
 # Tests that start no model server; coverage is counted in these, as the others take far longer.
@@ -24,10 +25,11 @@ export MLXCEL_PORT := $(PORT)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint perf proto docs clean python set-up set-up-dev set-up-perf
+.PHONY: help run test check lint perf proto docs clean python set-up set-up-dev set-up-perf \
+	test-python test-pins
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 run: python ## install what is missing, serve a small chat model (PORT=18080 picks a port)
 	@$(PYTHON) $(ENTRY) deploy.run.preflight --config $(CONFIG)
@@ -64,7 +66,17 @@ docs: set-up-dev ## write the Procfile, the sample fleet file, docs/configuratio
 	$(BIN)/python -m deploy.generate.document
 
 clean: ## remove the environment and caches; models stay
-	rm -rf $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+	rm -rf $(VENV) .venv-* build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+
+test-python: python ## the light tests with PYTHON=python3.13, in an environment of its own
+	@$(PYTHON) $(ENTRY) deploy.setup.bootstrap --folder $(OTHER) dev
+	@$(OTHER)/bin/python -m deploy.starter_models.install text
+	$(OTHER)/bin/python -m deploy.setup.openblas \
+		$(OTHER)/bin/python -m pytest $(PARALLEL) tests/meta tests/unit tests/golden $(ARGS)
+
+test-pins: python ## resolve the pinned packages for Macs with every declared Python
+	@$(PYTHON) $(ENTRY) deploy.setup.bootstrap dev pins
+	@$(BIN)/python -m deploy.setup.pins
 
 set-up: python
 	@$(PYTHON) $(ENTRY) deploy.setup.bootstrap

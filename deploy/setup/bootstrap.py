@@ -92,13 +92,13 @@ def only_one(folder: Path) -> Iterator[None]:
         os.close(fd)
 
 
-def set_up(root: Path, extras: Sequence[str]) -> None:
-    """Make `.venv` hold the project with `extras`, in place.
+def set_up(root: Path, extras: Sequence[str], folder: str = ".venv") -> None:
+    """Make the environment in `folder` hold the project with `extras`, in place.
 
     Raises:
         SetUpError: a step failed.
     """
-    venv = root / ".venv"
+    venv = root / folder
     stamp_path = venv / "mlxcel-stamp.json"
     with only_one(root):
         wanted = EnvironmentStamp(fingerprint(root), str(venv), tuple(sorted(extras)))
@@ -210,8 +210,10 @@ def main() -> None:
     kinds = list_extras()
     what = f"dependency groups of pyproject.toml to install besides {', '.join(kinds)}"
     parser.add_argument("extras", nargs="*", help=what)
+    parser.add_argument("--folder", default=".venv", help="of the environment, in the checkout")
+    options = parser.parse_args()
     try:
-        set_up(ROOT, [*kinds, *parser.parse_args().extras])
+        set_up(ROOT, [*kinds, *options.extras], options.folder)
     except SetUpError as failure:
         sys.exit(f"error: {failure}")
 

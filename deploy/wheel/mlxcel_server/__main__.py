@@ -25,9 +25,9 @@ def add_app() -> None:
 
 def main() -> None:
     add_app()
-    from deploy import cli  # noqa: PLC0415 - only now importable
+    from deploy import entry  # noqa: PLC0415 - only now importable
 
-    cli.main()
+    entry.main()
 
 
 if __name__ == "__main__":
