@@ -55,5 +55,5 @@ def test_starter_models_are_not_installed_for_a_kind_without_its_packages(tmp_pa
     workers = [{"name": kind, "kind": kind, "model": f"./{kind}"} for kind in ("text", "audio")]
     fleet = load_fleet(write_fleet(tmp_path, *workers))
     for name in ("text", "audio"):
-        installation.install_models(fleet, name, ParentWatch({}))
+        installation.install_models(fleet, name, ParentWatch({}), print)
     assert tried == [str(tmp_path / "text")]
