@@ -35,7 +35,7 @@ LogLevel = Annotated[
 Wired = Annotated[
     int,
     Meta(ge=WIRE_WEIGHTS),
-    Form("auto, off or a size such as 12G", parse_wired),
+    Form("a size such as 12G, or auto or off", parse_wired),
     Setting(
         "--wired MLXCEL_WIRED",
         "On Metal, memory that macOS must keep resident. auto (-1): the weights; off (0): none. "
