@@ -39,7 +39,7 @@ class Ticket:
         self.since_s = 0.0
         self.box: Mailbox | None = None
         self.replica: Replica | None = None
-        self.placed: asyncio.Future[Replica] = asyncio.get_running_loop().create_future()
+        self.assigned: asyncio.Future[Replica] = asyncio.get_running_loop().create_future()
 
     @property
     def in_batch(self) -> bool:
@@ -55,13 +55,13 @@ class Ticket:
         """Fail the running attempt, or the wait for a replica."""
         if self.box is not None:
             self.box.fail(error)
-        elif not self.placed.done():
-            self.placed.set_exception(error)
+        elif not self.assigned.done():
+            self.assigned.set_exception(error)
 
     def forget_failure(self) -> None:
         """Retrieve a failure that nobody awaits, which asyncio would report."""
-        if self.placed.done() and not self.placed.cancelled():
-            self.placed.exception()
+        if self.assigned.done() and not self.assigned.cancelled():
+            self.assigned.exception()
 
 
 class Admission:
@@ -114,7 +114,7 @@ class Admission:
             ServiceError: the ticket was failed.
         """
         try:
-            return await ticket.placed
+            return await ticket.assigned
         finally:
             ticket.forget_failure()
             if ticket.replica is None:
@@ -161,14 +161,14 @@ class Admission:
     def _forward_one(self) -> bool:
         now_s = self._now_s()
         for ticket in sorted(self._waiting, key=lambda ticket: self._rank(ticket, now_s)):
-            if ticket.placed.done():
+            if ticket.assigned.done():
                 continue
             replica = self._room_for(ticket, self._class(ticket, now_s))
             if replica is not None:
                 self._waiting.remove(ticket)
                 ticket.replica = replica
                 replica.forwarded.add(ticket)
-                ticket.placed.set_result(replica)
+                ticket.assigned.set_result(replica)
                 return True
         return False
 

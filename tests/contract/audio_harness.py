@@ -24,7 +24,7 @@ class AudioHarness:
 
 
 @asynccontextmanager
-async def open_audio_house(harness: Harness, kind: type[AudioHarness]):
+async def open_audio_harness(harness: Harness, kind: type[AudioHarness]):
     """Yield a factory of harnesses, given gateway settings and fields of the worker's card."""
     harness.add_worker()
     made = []

@@ -10,7 +10,7 @@ import openai
 import pytest
 
 from shared.pb import common_pb2 as common
-from tests.contract.audio_harness import AudioHarness, open_audio_house
+from tests.contract.audio_harness import AudioHarness, open_audio_harness
 from tests.wait import until
 
 TRANSCRIBE, TRANSLATE = "/v1/audio/transcriptions", "/v1/audio/translations"
@@ -42,7 +42,7 @@ class Studio(AudioHarness):
 
 @pytest.fixture
 async def make_studio(harness):
-    async with open_audio_house(harness, Studio) as make:
+    async with open_audio_harness(harness, Studio) as make:
         yield make
 
 

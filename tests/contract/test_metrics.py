@@ -68,13 +68,13 @@ async def beat(harness: Harness) -> None:
 async def test_every_family_of_the_reference_has_its_help_text(harness: Harness):
     await harness.start(metrics=True)
     page = await read_page(harness)
-    places = []
+    offsets = []
     for line in REFERENCE.splitlines():
         name, kind, text = line.split(" ", 2)
         head = f"# HELP {name} {text}\n# TYPE {name} {kind}\n{name} "
         assert head in page
-        places.append(page.index(head))
-    assert places == sorted(places)
+        offsets.append(page.index(head))
+    assert offsets == sorted(offsets)
     for name in LLAMA.split():
         assert f"\nllamacpp:{name} " in page
     assert "\nmlxcel_slots_total 4\n" in page

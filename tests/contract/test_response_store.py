@@ -24,12 +24,12 @@ def store(request):
 async def test_a_stored_response_is_shown_and_deleted(harness: Harness, store):
     await harness.start(store=store)
     made = await create(harness, metadata={"a": "b"})
-    place = f"{PATH}/{made['id']}"
-    assert await call(harness, "GET", place) == (200, made)
+    url = f"{PATH}/{made['id']}"
+    assert await call(harness, "GET", url) == (200, made)
     deleted = {"id": made["id"], "object": "response.deleted", "deleted": True}
-    assert await call(harness, "DELETE", place) == (200, deleted)
-    assert await call(harness, "DELETE", place) == (200, deleted | {"deleted": False})
-    for method, where in (("GET", place), ("POST", f"{place}/cancel")):
+    assert await call(harness, "DELETE", url) == (200, deleted)
+    assert await call(harness, "DELETE", url) == (200, deleted | {"deleted": False})
+    for method, where in (("GET", url), ("POST", f"{url}/cancel")):
         status, reply = await call(harness, method, where)
         assert (status, reply["error"]["type"]) == (404, "not_found")
         assert reply["error"]["message"] == f"response '{made['id']}' not found"
@@ -44,10 +44,10 @@ async def test_a_streamed_response_is_stored_before_its_end_is_sent(harness: Har
 async def test_a_cancelled_response_stays_cancelled(harness: Harness, store):
     await harness.start(store=store)
     made = await create(harness)
-    place = f"{PATH}/{made['id']}"
-    status, reply = await call(harness, "POST", f"{place}/cancel")
+    url = f"{PATH}/{made['id']}"
+    status, reply = await call(harness, "POST", f"{url}/cancel")
     assert (status, reply) == (200, made | {"status": "cancelled"})
-    assert await call(harness, "GET", place) == (200, reply)
+    assert await call(harness, "GET", url) == (200, reply)
     # It can still be continued.
     await create(harness, "more", previous_response_id=made["id"])
 
@@ -136,8 +136,8 @@ async def test_failed_responses_and_those_with_store_false_are_not_stored(harnes
 async def test_storing_can_be_switched_off(harness: Harness):
     await harness.start(responses_store_max_entries=0, conversation_store_max_bytes=0)
     made = await create(harness)
-    place = f"{PATH}/{made['id']}"
-    for method, where in (("GET", place), ("DELETE", place), ("POST", f"{place}/cancel")):
+    url = f"{PATH}/{made['id']}"
+    for method, where in (("GET", url), ("DELETE", url), ("POST", f"{url}/cancel")):
         status, reply = await call(harness, method, where)
         assert (status, reply["error"]["type"]) == (400, "invalid_request_error")
     known = [{"type": "item_reference", "id": made["output"][0]["id"]}]
@@ -162,10 +162,10 @@ async def test_without_redis_stored_state_is_503_and_generation_goes_on(
 ):
     await harness.start(store=redis_server.url)
     made = await create(harness)
-    place = f"{PATH}/{made['id']}"
+    url = f"{PATH}/{made['id']}"
     redis_server.stop()
     try:
-        for method, where in (("GET", place), ("DELETE", place), ("POST", f"{place}/cancel")):
+        for method, where in (("GET", url), ("DELETE", url), ("POST", f"{url}/cancel")):
             status, reply = await call(harness, method, where)
             assert (status, reply["error"]["type"]) == (503, "server_error")
             assert "store" in reply["error"]["message"]

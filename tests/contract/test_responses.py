@@ -130,8 +130,8 @@ async def begin(harness: Harness, prompt="hi [tokens=4000]", **fields):
 async def test_a_running_response_is_cancelled_by_its_id(harness: Harness, keeps):
     await harness.start()
     reply, reader = await begin(harness, store=keeps)
-    place = f"{PATH}/{reader.response['id']}"
-    status, cancelled = await call(harness, "POST", f"{place}/cancel")
+    url = f"{PATH}/{reader.response['id']}"
+    status, cancelled = await call(harness, "POST", f"{url}/cancel")
     assert (status, cancelled["status"]) == (200, "cancelled")
     assert spec.find_errors("openai", "Response", cancelled) == []
     reader.feed(await reply.read())
@@ -140,7 +140,7 @@ async def test_a_running_response_is_cancelled_by_its_id(harness: Harness, keeps
     assert reader.response["output_text"].startswith(cancelled["output_text"])
     assert cancelled["output_text"]
     await harness.idle()
-    assert (await call(harness, "GET", place))[0] == (200 if keeps else 404)
+    assert (await call(harness, "GET", url))[0] == (200 if keeps else 404)
 
 
 async def test_a_disconnect_frees_the_slot_and_stores_nothing(harness: Harness):

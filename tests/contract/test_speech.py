@@ -11,7 +11,7 @@ import pytest
 
 from shared.pb import common_pb2 as common
 from shared.pb import worker_pb2
-from tests.contract.audio_harness import AudioHarness, open_audio_house
+from tests.contract.audio_harness import AudioHarness, open_audio_harness
 from tests.wait import until
 
 SPEECH, VOICES = "/v1/audio/speech", "/v1/audio/voices"
@@ -47,7 +47,7 @@ class Booth(AudioHarness):
 
 @pytest.fixture
 async def make_booth(harness):
-    async with open_audio_house(harness, Booth) as make:
+    async with open_audio_harness(harness, Booth) as make:
         yield make
 
 

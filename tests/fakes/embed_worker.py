@@ -2,7 +2,7 @@
 
 The first text of a call may be a word in brackets: [hold] waits for `release`, [die] ends the
 server without an answer, as often as `lives` allows, [fail=CODE] refuses, [none] gives no number.
-A vector holds the length of its text and its place. Runs inside a test's event loop.
+A vector holds the length of its text and its index. Runs inside a test's event loop.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ class FakeEmbedWorker(worker_pb2_grpc.WorkerServicer, embed_pb2_grpc.EmbedServic
         self.seen.append(request)
         await self._obey(request.items[0].text, context)
         values, width = array.array("f"), self.card.encoder.dimensions
-        for place, item in enumerate(request.items):
-            values.extend([len(item.text), place, *[0.5] * (width - 2)])
+        for index, item in enumerate(request.items):
+            values.extend([len(item.text), index, *[0.5] * (width - 2)])
         return pb.EmbedReply(vectors=values.tobytes(), dimensions=width, prompt_tokens=7)
 
     async def Rerank(self, request, context):  # noqa: N802

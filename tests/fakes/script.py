@@ -122,8 +122,8 @@ class Script:
             yield Token(number % 50_000, text, tuple(events))
 
     def _text(self, position: int, number: int) -> str:
-        if self.calls and (place := position - self.number("think", 0)) >= 0:
-            return _ARGUMENTS[place].replace("%d", str(self.results + 1))
+        if self.calls and (offset := position - self.number("think", 0)) >= 0:
+            return _ARGUMENTS[offset].replace("%d", str(self.results + 1))
         return _WORDS[number % len(_WORDS)] * (500 if "big" in self.directions else 1)
 
     def _kind(self, position: int) -> pb.BlockStart.Kind.ValueType:

@@ -1,10 +1,10 @@
 """Prompt-cache entries on disk, so that a restarted worker need not prefill them again.
 
 One safetensors file per entry, named by the SHA-256 of its content, in a folder named by the
-model's digest: a file of another model, quantisation or template is never even looked at. A torn
-or foreign file is removed. Written by one thread of its own; read on the engine thread. When the
-disk is slower than the prompts come, or full, entries are left out, nobody waits. Replicas of a
-model share its folder: each knows the files it found and wrote, and any may remove the oldest.
+model's digest: a file of another model, quantisation or template is never read. A truncated or
+foreign file is removed. Written by a thread of this module; read on the engine thread. When the
+disk is full or too slow, entries are dropped instead of delaying requests. Replicas of a model
+share its folder: each knows the files it found and wrote, and any may remove the oldest.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 _FORMAT = "mlxcel-prefix-1"
 _MAX_HEADER_BYTES = 64 * 1024 * 1024
 _MAX_WAITING = 8
-# What reading the header of a file raises that somebody else has put there.
+# What reading the header of a malformed file raises.
 _MALFORMED = (
     OSError,
     ValueError,
@@ -158,7 +158,7 @@ class PrefixStore:
         self._admit(path)
 
     def _shrink(self) -> None:
-        """Remove the longest unused files, whoever wrote them, until the rest is small enough."""
+        """Remove the longest unused files, of any replica, until the rest is small enough."""
         found = [
             (info.st_mtime, info.st_size, path)
             for path in self._folder.iterdir()

@@ -220,11 +220,11 @@ def test_nesting_is_limited_everywhere(depth):
         text = json.dumps(inner)
     except RecursionError:
         text = "[" * depth + "]" * depth
-    places = (
+    templates = (
         '{"messages":[{"role":"user","content":HERE}]}',
         '{"messages":[{"role":"assistant","content":[{"type":"tool_use","name":"f","input":HERE}]}]}',
         '{"messages":[{"role":"user","content":"x"}],"tools":[{"name":"f","input_schema":HERE}]}',
     )
-    for place in places:
-        refuse_or_parse(place.replace("HERE", text).encode())
-        refuse_or_parse(place.replace("HERE", f'{{"a":{text}}}').encode())
+    for template in templates:
+        refuse_or_parse(template.replace("HERE", text).encode())
+        refuse_or_parse(template.replace("HERE", f'{{"a":{text}}}').encode())

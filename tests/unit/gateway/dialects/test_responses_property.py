@@ -214,7 +214,7 @@ def test_any_bytes_inside_a_string_are_parsed_or_refused(data):
 @pytest.mark.parametrize("depth", [40, 200, 400, 2000])
 def test_nesting_is_limited_everywhere(depth):
     text = "[" * depth + "]" * depth
-    places = (
+    templates = (
         '{"input":[{"role":"user","content":HERE}]}',
         '{"input":[{"type":"function_call","call_id":"c","name":"f","arguments":HERE}]}',
         '{"input":[{"type":"function_call_output","call_id":"c","output":[{"type":"x","y":HERE}]}]}',
@@ -222,6 +222,6 @@ def test_nesting_is_limited_everywhere(depth):
         '{"input":"x","text":{"format":{"type":"json_schema","schema":HERE}}}',
         '{"input":"x","tool_choice":HERE}',
     )
-    for place in places:
-        refuse_or_parse(place.replace("HERE", text).encode())
-        refuse_or_parse(place.replace("HERE", f'{{"a":{text}}}').encode())
+    for template in templates:
+        refuse_or_parse(template.replace("HERE", text).encode())
+        refuse_or_parse(template.replace("HERE", f'{{"a":{text}}}').encode())

@@ -63,7 +63,7 @@ class Harness:
 async def test_a_worker_gets_its_slots_and_two_more_requests():
     harness = Harness(4)
     tickets = harness.fill(10)
-    assert [ticket.placed.done() for ticket in tickets] == [True] * 6 + [False] * 4
+    assert [ticket.assigned.done() for ticket in tickets] == [True] * 6 + [False] * 4
     assert harness.admission.waiting == 4
     assert harness.admission.depth == 6
 
@@ -75,7 +75,7 @@ async def test_a_freed_slot_goes_to_the_oldest_of_the_highest_class():
     order = []
     for _ in range(4):
         harness.admission.release(first)
-        done = [t for t in (low, normal, late, high) if t.placed.done() and t not in order]
+        done = [t for t in (low, normal, late, high) if t.assigned.done() and t not in order]
         order += done
         first = done[0]
     assert order == [high, normal, late, low]
@@ -84,16 +84,16 @@ async def test_a_freed_slot_goes_to_the_oldest_of_the_highest_class():
 async def test_a_request_above_a_running_class_is_forwarded():
     harness = Harness(2)
     harness.fill(4, LOW)
-    assert not harness.enqueue(LOW).placed.done()
-    assert harness.enqueue(NORMAL).placed.done()
-    assert harness.enqueue(HIGH).placed.done()
+    assert not harness.enqueue(LOW).assigned.done()
+    assert harness.enqueue(NORMAL).assigned.done()
+    assert harness.enqueue(HIGH).assigned.done()
 
 
 async def test_a_request_above_only_waiting_classes_waits():
     harness = Harness(1)
     harness.fill(3, HIGH)
     harness.enqueue(LOW)
-    assert not harness.enqueue(HIGH).placed.done()
+    assert not harness.enqueue(HIGH).assigned.done()
 
 
 async def test_waiting_promotes_low_priority():
@@ -104,7 +104,7 @@ async def test_waiting_promotes_low_priority():
     harness.beat()
     harness.enqueue(HIGH)
     harness.admission.release(running)
-    assert low.placed.done()
+    assert low.assigned.done()
 
 
 async def test_steady_high_priority_does_not_starve_low():
@@ -115,7 +115,7 @@ async def test_steady_high_priority_does_not_starve_low():
         harness.now_s = float(second)
         harness.beat()
         harness.enqueue(HIGH)
-    assert low.placed.done()
+    assert low.assigned.done()
 
 
 async def test_a_full_queue_refuses_without_waiting():
@@ -138,7 +138,7 @@ async def test_without_a_queue_only_free_slots_are_used():
 async def test_a_resumed_request_ignores_the_limit_and_the_queue():
     harness = Harness(1, limit=3)
     harness.fill(4)
-    assert harness.enqueue(LOW, resumed=True).placed.done()
+    assert harness.enqueue(LOW, resumed=True).assigned.done()
 
 
 async def test_cancelling_a_waiting_request_removes_it():
@@ -157,7 +157,7 @@ async def test_the_least_loaded_replica_is_chosen():
     harness = Harness(2, 4)
     tickets = harness.fill(6)
     assert [len(replica.forwarded) for replica in harness.replicas] == [2, 4]
-    assert all(ticket.placed.done() for ticket in tickets)
+    assert all(ticket.assigned.done() for ticket in tickets)
 
 
 async def test_a_silent_or_draining_replica_gets_no_requests():
@@ -168,21 +168,21 @@ async def test_a_silent_or_draining_replica_gets_no_requests():
     harness.now_s = 11.0
     assert harness.replicas[1].state == "down"
     ticket = harness.enqueue()
-    assert not ticket.placed.done()
+    assert not ticket.assigned.done()
     harness.beat(1)
-    assert ticket.placed.done()
+    assert ticket.assigned.done()
 
 
 async def test_a_replica_with_a_hanging_step_gets_no_requests():
     harness = Harness(4)
     harness.beat(step_age_ms=29_000)
-    assert harness.enqueue().placed.done()
+    assert harness.enqueue().assigned.done()
     harness.beat(step_age_ms=31_000)
     assert harness.replicas[0].state == "down"
     ticket = harness.enqueue()
-    assert not ticket.placed.done()
+    assert not ticket.assigned.done()
     harness.beat(step_age_ms=5)
-    assert ticket.placed.done()
+    assert ticket.assigned.done()
 
 
 async def test_waiting_for_a_lost_worker_times_out():
@@ -201,19 +201,19 @@ async def test_waiting_requests_run_when_the_worker_returns():
     ticket = harness.enqueue(resumed=True)
     harness.beat()
     await asyncio.sleep(0.1)
-    assert ticket.placed.result() is harness.replicas[0]
+    assert ticket.assigned.result() is harness.replicas[0]
 
 
 async def test_isolated_requests_run_one_at_a_time_until_progress():
     harness = Harness(4)
     first, second = (harness.enqueue(resumed=True, isolate=True) for _ in range(2))
-    assert first.placed.done()
-    assert not second.placed.done()
-    assert harness.enqueue(resumed=True).placed.done()
+    assert first.assigned.done()
+    assert not second.assigned.done()
+    assert harness.enqueue(resumed=True).assigned.done()
     box = harness.start(first)
     box.put(pb.SequenceFrame(token_ids=[5]), 0.0)
     harness.admission.pump()
-    assert second.placed.done()
+    assert second.assigned.done()
 
 
 async def test_load_between_heartbeats_counts_own_requests():
