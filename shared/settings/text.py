@@ -84,6 +84,7 @@ class TextSettings(TemplateSettings, SamplingSettings, SlotSettings):
     ] = True
     request_memory_budget: Annotated[
         Budget,
+        Meta(ge=0),
         Setting(
             "--request-memory-budget MLXCEL_REQUEST_MEMORY_BUDGET",
             "Memory of all running requests together, at most what the worker's share leaves. "

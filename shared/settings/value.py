@@ -62,7 +62,7 @@ Fraction = Annotated[float, Meta(ge=0, le=1)]
 Timeout = Annotated[int, Meta(ge=1, le=4_000_000)]
 Size = Annotated[int, Form("a size such as 12G or 512M", parse_bytes)]
 # The reference refuses 0 as text; the fleet file writes the default as the number.
-Budget = Annotated[int, Form("a size such as 12G, above 0", parse_budget)]
+Budget = Annotated[int, Form("a positive size such as 12G", parse_budget)]
 Texts = Annotated[tuple[str, ...], Form("a text", parse_whole)]
 Keys = Annotated[
     tuple[Annotated[str, Meta(min_length=1)], ...],
