@@ -26,6 +26,8 @@ from tests.wait import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 
+SUPERVISE = [sys.executable, "-m", "deploy.run.supervise", "--name", "x", "--config"]
+
 # Runs a supervisor with limits from its first argument, as deploy/run/supervise.py does.
 DRIVER = """
 import json, os, sys
@@ -396,28 +398,12 @@ def test_an_install_ends_with_its_supervisor(stage, silent_registry, number):
 def test_the_command_line_preloads_openblas_where_it_exists(stage):
     (stage.folder / "fleet.toml").write_text("")
     code = f"import os, sys; print(os.environ.get('LD_PRELOAD')); sys.exit({EXIT_PERMANENT})"
-    supervisor = [
-        sys.executable,
-        "-m",
-        "deploy.run.supervise",
-        "--name",
-        "x",
-        "--config",
-        "fleet.toml",
-    ]
+    supervisor = [*SUPERVISE, "fleet.toml"]
     assert stage.run([*supervisor, "--", sys.executable, "-c", code]).wait(10) == EXIT_PERMANENT
     assert stage.log.read_text().splitlines()[0].split()[0] == str(openblas.find())
 
 
 def test_an_invalid_fleet_file_is_reported_in_one_line(stage):
-    supervisor = [
-        sys.executable,
-        "-m",
-        "deploy.run.supervise",
-        "--name",
-        "x",
-        "--config",
-        "none.toml",
-    ]
+    supervisor = [*SUPERVISE, "none.toml"]
     assert stage.run([*supervisor, "--", "true"]).wait(10) == EXIT_PERMANENT
     assert stage.log.read_text() == "error: none.toml: no such file\n"
