@@ -98,7 +98,7 @@ class WorkerLink:
 
 @asynccontextmanager
 async def link(address: str) -> AsyncIterator[WorkerLink]:
-    """Open a Watch at a worker."""
+    """Open a Watch at a worker, and wait for the first heartbeat."""
     async with open_channel(address) as channel:
         made = WorkerLink(channel)
         opened = asyncio.Event()
@@ -109,6 +109,7 @@ async def link(address: str) -> AsyncIterator[WorkerLink]:
         try:
             async with asyncio.timeout(30):
                 await opened.wait()
+                await until(lambda: made.beats)
             yield made
         finally:
             for task in tasks:

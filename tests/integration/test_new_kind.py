@@ -102,7 +102,8 @@ def test_procfile_and_launchd_jobs_run_its_module(tmp_path):
 
 def test_make_sets_up_its_packages():
     # `make` names no kind: the set-up takes them from the table.
-    command = run("make", "-n", "set-up", f"PYTHON={sys.executable}").splitlines()[-1].strip()
+    make = ("make", "--no-print-directory", "-n", "set-up", f"PYTHON={sys.executable}")
+    command = run(*make).splitlines()[-1].strip()
     assert command == f"{sys.executable} -m deploy.entry deploy.setup.bootstrap"
     text = " ".join(run(*command.split(), "--help").split())
     assert "besides text, embed, audio, measure" in text
