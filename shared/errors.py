@@ -47,6 +47,7 @@ CODES: Final[Mapping[str, grpc.StatusCode]] = {
     # Server errors.
     "out_of_vocabulary": _STATUS.OUT_OF_RANGE,
     "engine_failed": _STATUS.ABORTED,
+    "worker_hung": _STATUS.ABORTED,
     "internal": _STATUS.INTERNAL,
 }
 

@@ -2,9 +2,9 @@
 
 Owns the child's end of the liveness socket, the exit codes and the stop signals. The child inherits
 one end of a socket pair. End-of-file on it means that the supervisor is gone, and the child exits
-(prctl's parent-death signal does not exist on macOS). Each beat written to it carries the age of
-the engine's last step. The supervisor kills a child whose beats stop or whose step hangs: a
-watchdog inside the child can't run while a C call holds the GIL.
+(prctl's parent-death signal does not exist on macOS). Each beat written to it carries the time
+since a step last made progress. The supervisor kills a child whose beats stop or whose step hangs:
+a watchdog inside the child can't run while a C call holds the GIL.
 """
 
 from __future__ import annotations
@@ -27,8 +27,11 @@ EXIT_PERMANENT: Final = 78
 EXIT_RESTART: Final = 70
 
 SUPERVISOR_FD_ENV: Final = "MLXCEL_SUPERVISOR_FD"
+# The supervisor's limit on a step, in seconds. Not that of its setting, which a child may inherit
+# from elsewhere.
+STEP_LIMIT_ENV: Final = "MLXCEL_STEP_LIMIT_S"
 BEAT_INTERVAL_S: Final = 1.0
-# A beat is one line: milliseconds since the last step, or this while a model loads.
+# A beat is one line: milliseconds since the last progress, or this while a model loads.
 LOADING_BEAT: Final = b"loading\n"
 # The line that says why a start can't succeed, instead of a beat.
 ERROR_PREFIX: Final = b"error: "
@@ -99,8 +102,8 @@ class Beat:
     """Sends beats to the supervisor, and watches for its end; one thread each.
 
     Args:
-        step_age_s: seconds since the last finished step; None while loading. Called on the sending
-            thread.
+        step_age_s: seconds since the last progress of a step; None while loading. Called on the
+            sending thread.
         on_orphaned: called once, on the watching thread, when the supervisor is gone; the process
             is ended four seconds later if it is still there.
 
@@ -144,6 +147,11 @@ class Beat:
         # No supervisor is left to send SIGKILL.
         self._stop.wait(4.0)
         os._exit(0)
+
+
+def read_step_limit_s() -> float:
+    """Return the supervisor's limit on a step; 0 without a supervisor."""
+    return float(os.environ.get(STEP_LIMIT_ENV, "0"))
 
 
 def on_stop_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from typing import Protocol
 
 from shared.errors import ServiceError, abort
+from shared.lifecycle import read_step_limit_s
 from shared.pb import worker_pb2, worker_pb2_grpc
 from workers.error_boundary import RpcContext, error_boundary
 
@@ -33,7 +34,10 @@ class WorkerState(Protocol):
         """
 
     def read_heartbeat(self) -> worker_pb2.Heartbeat:
-        """Return load, memory and counters now; `instance` and `draining` are the service's."""
+        """Return load, memory and counters now.
+
+        The service sets `instance`, `draining` and `step_timeout_ms`.
+        """
 
 
 class WorkerService(worker_pb2_grpc.WorkerServicer):
@@ -48,6 +52,7 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
         self._state = state
         # Tells one start of the process from the next.
         self._instance = secrets.token_hex(8)
+        self._step_timeout_ms = int(read_step_limit_s() * 1000)
         self._changed = asyncio.Event()
 
     def drain(self) -> None:
@@ -82,4 +87,5 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
     def _read_heartbeat(self) -> worker_pb2.Heartbeat:
         heartbeat = self._state.read_heartbeat()
         heartbeat.instance, heartbeat.draining = self._instance, self.draining
+        heartbeat.step_timeout_ms = self._step_timeout_ms
         return heartbeat

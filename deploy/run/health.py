@@ -72,6 +72,7 @@ class ChildHealth:
         self._clock = clock
         self._heard_s = self._polled_s = clock()
         self._step_age_s = 0.0
+        self._suspended_s = 0.0
         self._rest = b""
         self.ready = False
         self.error = ""
@@ -82,29 +83,38 @@ class ChildHealth:
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             if line + b"\n" == LOADING_BEAT:
-                self._step_age_s = 0.0
+                self._note_age(0.0)
             elif line.isdigit():
-                self._step_age_s = int(line) / 1000
+                self._note_age(int(line) / 1000)
                 self.ready = True
             elif line.startswith(ERROR_PREFIX):
                 self.error = line.removeprefix(ERROR_PREFIX).decode(errors="replace")
 
+    def _note_age(self, age_s: float) -> None:
+        """Store the time since the last progress of a step."""
+        if age_s < max(self._step_age_s, self._suspended_s):
+            # There has been progress since the suspension.
+            self._suspended_s = 0.0
+        self._step_age_s = age_s
+
     def find_failure(self) -> str | None:
         """Return why the child has to be killed, or None. Called at every poll.
 
-        A long gap between two calls does not count as silence: while a container is paused or a
-        laptop sleeps, the child can't send heartbeats either.
+        A long gap between two calls counts neither as silence nor as part of a step: while a
+        container is paused or a laptop sleeps, the child does not run either.
         """
         now_s = self._clock()
         if now_s - self._polled_s > self._limits.nap_s:
             self._heard_s = now_s
+            self._suspended_s += now_s - self._polled_s
         self._polled_s = now_s
         silent_s = now_s - self._heard_s
         if silent_s > self._limits.silence_s:
             return f"no heartbeat for {silent_s:.1f} s"
-        if self._step_age_s > self._limits.step_timeout_s:
+        step_age_s = self._step_age_s - self._suspended_s
+        if step_age_s > self._limits.step_timeout_s:
             return (
-                f"a step has run for {self._step_age_s:.1f} s "
+                f"a step has run for {step_age_s:.1f} s "
                 f"(--step-timeout {self._limits.step_timeout_s:g})"
             )
         return None

@@ -23,7 +23,7 @@ from deploy.run.health import BackOff, ChildHealth, SupervisionLimits
 from deploy.run.parent_watch import ParentWatch
 from deploy.run.worker_start import WorkerStart
 from shared import rundir
-from shared.lifecycle import EXIT_PERMANENT, SUPERVISOR_FD_ENV
+from shared.lifecycle import EXIT_PERMANENT, STEP_LIMIT_ENV, SUPERVISOR_FD_ENV
 
 log = logging.getLogger("supervise")
 
@@ -177,7 +177,11 @@ class Supervisor:
     def _start(self, link: socket.socket) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             self._command,
-            env=self._environ | {SUPERVISOR_FD_ENV: str(link.fileno())},
+            env=self._environ
+            | {
+                SUPERVISOR_FD_ENV: str(link.fileno()),
+                STEP_LIMIT_ENV: str(self._limits.step_timeout_s),
+            },
             stdin=subprocess.DEVNULL,
             pass_fds=(link.fileno(),),
             process_group=0,

@@ -19,7 +19,12 @@ from shared.pb import common_pb2 as common
 from shared.pb import text_pb2 as pb
 
 # Clients retry after a status of 500 or more unless a header forbids it.
-_PERMANENT: Final = {"not_implemented", "not_supported", "request_memory_budget_exceeded"}
+_PERMANENT: Final = {
+    "not_implemented",
+    "not_supported",
+    "request_memory_budget_exceeded",
+    "worker_hung",
+}
 
 
 @dataclass(frozen=True)

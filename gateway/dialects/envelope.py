@@ -41,6 +41,7 @@ FORMS: Final[Mapping[str, tuple[int, str]]] = {
     "timeout": (504, "server_timeout"),
     "out_of_vocabulary": (500, _SERVER),
     "engine_failed": (500, _SERVER),
+    "worker_hung": (500, _SERVER),
     "internal": (500, _SERVER),
 }
 # `code` is null in the reference except for these, on which clients branch.

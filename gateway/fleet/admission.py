@@ -69,7 +69,8 @@ class Admission:
 
     Args:
         limit: requests that may wait, here and at the replicas together.
-        recovery_timeout_s: longest wait while no replica is ready.
+        recovery_timeout_s: longest wait while every replica is lost. While one loads or is busy,
+            only a request's own time limit ends its wait.
         now_s: a monotonic clock.
 
     Attributes:
@@ -130,7 +131,7 @@ class Admission:
         """Forward requests while replicas have room; called when a replica's state changes."""
         while self._waiting and self._forward_one():
             pass
-        unserved = bool(self._waiting) and not any(replica.ready for replica in self.replicas)
+        unserved = bool(self._waiting) and not any(replica.expected for replica in self.replicas)
         if unserved:
             self._fail_unstartable()
         if unserved and self._giving_up is None:

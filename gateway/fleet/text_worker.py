@@ -35,24 +35,26 @@ class TextWorker(Worker):
         return total
 
     def clients(self) -> Sequence[TextClient]:
-        """Return the clients of the replicas that are ready."""
-        return [replica.client for replica in self.replicas if replica.ready]
+        """Return the clients of the replicas that are ready or busy."""
+        return [replica.client for replica in self._live()]
 
     @property
     def slots(self) -> int:
-        """Slots of all replicas that are ready."""
-        cards = [replica.card for replica in self.replicas if replica.ready]
+        """Slots of all replicas that are ready or busy."""
+        cards = [replica.card for replica in self._live()]
         return sum(card.max_batch_size for card in cards if card is not None)
 
     def client(self) -> TextClient:
-        """Return the client of the least loaded replica that is ready.
+        """Return the client of the least loaded replica, one that is ready if possible.
 
         Raises:
-            ServiceError: none is ready.
+            ServiceError: none is ready or busy.
         """
         self.require_ready()
-        ready = [replica for replica in self.replicas if replica.ready]
-        return min(ready, key=lambda replica: len(replica.forwarded)).client
+        return min(self._live(), key=lambda each: (not each.ready, len(each.forwarded))).client
+
+    def _live(self) -> list[Replica]:
+        return [replica for replica in self.replicas if replica.state in ("ready", "busy")]
 
     def _clients(self) -> Sequence[TextClient]:
         return [replica.client for replica in self.replicas]

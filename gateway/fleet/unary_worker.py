@@ -27,6 +27,7 @@ class UnaryReplica(WorkerWatch):
 
     Attributes:
         calls: number of running calls of this gateway.
+        isolated: its only call is being repeated after a loss, and has sent nothing yet.
     """
 
     def __init__(
@@ -35,13 +36,15 @@ class UnaryReplica(WorkerWatch):
         super().__init__(address, on_change, now_s)
         self.client = UnaryClient(address, self)
         self.calls = 0
+        self.isolated = False
 
 
 class UnaryWorker(Worker):
     """One entry of the fleet with independent calls.
 
     Args:
-        recovery_timeout_s: how long a call waits for a lost worker to return.
+        recovery_timeout_s: how long a call waits for a lost worker to return, the time not counted
+            in which it loads.
         now_s: a monotonic clock.
     """
 
@@ -59,18 +62,20 @@ class UnaryWorker(Worker):
         self._changed = asyncio.Event()
         self._running: set[asyncio.Task[Any]] = set()
         self._failure: ServiceError | None = None
+        self._suspects_waiting = 0
 
     async def call(self, method: Method[Q, A], request: Q, timeout_s: float) -> A:
         """Return the reply of the replica with the fewest calls.
 
-        A call whose worker is lost is repeated once, on the first replica that is ready.
+        A call whose worker is lost is repeated once. It runs alone then, so that one that stops
+        workers is the only one to be lost again.
 
         Args:
             timeout_s: time limit; the worker's own limit may be shorter.
 
         Raises:
-            ServiceError: `server_busy`, `timeout`, `model_loading`, `worker_unavailable`, or the
-                worker's refusal.
+            ServiceError: `server_busy`, `timeout`, `model_loading`, `worker_unavailable`,
+                `worker_hung`, or the worker's refusal.
         """
         deadline_s = _now_s() + self._admit(timeout_s)
         task = asyncio.ensure_future(self._serve(method, request, deadline_s))
@@ -117,20 +122,21 @@ class UnaryWorker(Worker):
     ) -> AsyncGenerator[A]:
         deadline_s = _now_s() + limit_s
         for is_last in (False, True):
-            replica = await self._find_ready(deadline_s)
+            replica = await self._take_replica(deadline_s, alone=is_last)
             has_begun = False
-            replica.calls += 1
             try:
                 async with aclosing(replica.client.stream(method, request)) as pieces:
                     while (piece := await _next(pieces, deadline_s)) is not None:
                         has_begun = True
+                        if replica.isolated:
+                            self._share(replica)
                         yield piece
                         deadline_s = _now_s() + limit_s
                 return
             except ServiceError as failure:
                 self._check_retry(replica, failure, is_last=is_last or has_begun)
             finally:
-                replica.calls -= 1
+                self._release(replica)
 
     def fail_all(self, error: ServiceError) -> None:
         """Fail every running call."""
@@ -140,18 +146,18 @@ class UnaryWorker(Worker):
 
     async def _serve(self, method: Method[Q, A], request: Q, deadline_s: float) -> A:
         for is_last in (False, True):
-            replica = await self._find_ready(deadline_s)
-            replica.calls += 1
+            replica = await self._take_replica(deadline_s, alone=is_last)
             try:
                 return await replica.client.call(method, request, deadline_s - _now_s())
             except ServiceError as failure:
                 self._check_retry(replica, failure, is_last=is_last)
             finally:
-                replica.calls -= 1
+                self._release(replica)
         raise AssertionError("a last attempt returns or raises")
 
     def _check_retry(self, replica: UnaryReplica, failure: ServiceError, *, is_last: bool) -> None:
         """Return if a failed call may be repeated, else raise its failure."""
+        failure = replica.explain_loss(failure)
         if failure.code in LOSS_CODES:
             replica.on_doubt()
         if is_last or failure.code not in LOSS_CODES:
@@ -170,29 +176,74 @@ class UnaryWorker(Worker):
 
     def _refuse_full(self) -> None:
         """Refuse a call over the limit; the worker itself also counts those of other gateways."""
-        ready = [replica for replica in self.replicas if replica.ready]
-        limit = sum(replica.card.queue_limit for replica in ready if replica.card is not None)
-        if limit and sum(replica.calls for replica in self.replicas) >= limit:
+        live = [replica for replica in self.replicas if replica.state in ("ready", "busy")]
+        limit = sum(replica.card.queue_limit for replica in live if replica.card is not None)
+        if limit and len(self._running) >= limit:
             raise busy()
 
-    async def _find_ready(self, deadline_s: float) -> UnaryReplica:
-        """Wait for a replica that is ready; return the one with the fewest calls.
+    async def _take_replica(self, deadline_s: float, *, alone: bool) -> UnaryReplica:
+        """Wait for a replica that may run one more call; count the call there.
+
+        Args:
+            alone: it may run no other call meanwhile. Such calls go first.
 
         Raises:
-            ServiceError: `worker_unavailable`, none is ready in time, or none can start.
+            ServiceError: `timeout`; `worker_unavailable`, every replica was lost for too long, or
+                none can start.
         """
-        give_up_s = min(deadline_s, _now_s() + self._recovery_timeout_s)
-        while not (ready := [replica for replica in self.replicas if replica.ready]):
-            self.refuse_failed()
-            try:
-                await asyncio.wait_for(self._changed.wait(), give_up_s - _now_s())
-            except TimeoutError:
-                raise ServiceError(
-                    "worker_unavailable",
-                    "The model worker did not come back in time.",
-                    retry_after_s=1.0,
-                ) from None
-        return min(ready, key=lambda replica: replica.calls)
+        self._suspects_waiting += alone
+        give_up_s = deadline_s
+        try:
+            while (replica := self._find_room(alone=alone)) is None:
+                self.refuse_failed()
+                give_up_s = self._limit_wait(give_up_s, deadline_s)
+                await self._wait_for_change(give_up_s, deadline_s)
+        finally:
+            self._suspects_waiting -= alone
+            if alone:
+                self._wake_waiters()
+        replica.calls += 1
+        replica.isolated = alone
+        return replica
+
+    def _find_room(self, *, alone: bool) -> UnaryReplica | None:
+        """Return the ready replica with the fewest calls that may run one more."""
+        ready = [replica for replica in self.replicas if replica.ready]
+        if alone:
+            return next((replica for replica in ready if not replica.calls), None)
+        if self._suspects_waiting:
+            return None
+        shared = [replica for replica in ready if not replica.isolated]
+        return min(shared, key=lambda replica: replica.calls, default=None)
+
+    def _limit_wait(self, give_up_s: float, deadline_s: float) -> float:
+        """Return when a wait ends: at its deadline, or sooner while every replica is lost."""
+        if any(replica.expected for replica in self.replicas):
+            return deadline_s
+        return min(give_up_s, _now_s() + self._recovery_timeout_s)
+
+    async def _wait_for_change(self, give_up_s: float, deadline_s: float) -> None:
+        try:
+            async with asyncio.timeout_at(give_up_s):
+                await self._changed.wait()
+        except TimeoutError:
+            if _now_s() >= deadline_s:
+                raise _late() from None
+            raise ServiceError(
+                "worker_unavailable",
+                "The model worker did not come back in time.",
+                retry_after_s=1.0,
+            ) from None
+
+    def _release(self, replica: UnaryReplica) -> None:
+        replica.calls -= 1
+        if not replica.calls:
+            self._share(replica)
+
+    def _share(self, replica: UnaryReplica) -> None:
+        """Let a replica run more calls beside the one it was taken for."""
+        replica.isolated = False
+        self._wake_waiters()
 
     def _wake_waiters(self) -> None:
         self._changed.set()
@@ -212,7 +263,11 @@ async def _next(pieces: AsyncGenerator[A], deadline_s: float) -> A | None:
         async with asyncio.timeout_at(deadline_s):
             return await anext(pieces, None)
     except TimeoutError:
-        raise ServiceError("timeout", "The model worker did not answer in time.") from None
+        raise _late() from None
+
+
+def _late() -> ServiceError:
+    return ServiceError("timeout", "The model worker did not answer in time.")
 
 
 def _now_s() -> float:

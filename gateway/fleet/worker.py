@@ -17,7 +17,7 @@ from shared.errors import ServiceError
 from shared.fleet import WorkerEntry
 from shared.pb import worker_pb2
 
-_BEST_FIRST: Final[Sequence[State]] = ("ready", "loading", "down", "failed")
+_BEST_FIRST: Final[Sequence[State]] = ("ready", "busy", "loading", "hung", "down", "failed")
 # Its supervisor tries again in a minute, or when something has changed.
 _RETRY_FAILED_S: Final = 30.0
 
@@ -64,14 +64,14 @@ class Worker:
         yield from (Path(model).name for model in self.entry.models)
 
     def require_ready(self) -> worker_pb2.ModelCard:
-        """Return the card if the worker accepts requests.
+        """Return the card if the worker accepts requests; while it is busy they wait for it.
 
         Raises:
             ServiceError: `model_loading` or `worker_unavailable`.
         """
         self.refuse_failed()
         card = self.card
-        if card is not None and self.state == "ready":
+        if card is not None and self.state in ("ready", "busy"):
             return card
         if card is None:
             raise ServiceError("model_loading", "Loading model", retry_after_s=1.0)

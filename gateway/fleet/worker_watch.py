@@ -18,16 +18,19 @@ log = logging.getLogger(__name__)
 
 # Heartbeats arrive every second; a worker silent for longer gets no new requests.
 _SILENCE_S: Final = 10.0
-# Heartbeats go on while the engine hangs in a step. Long prompt chunks take seconds on slow
-# machines; only a fault takes this long.
-_HANG_S: Final = 30.0
+# Heartbeats go on during a step. Steps are made to take a few seconds at most; requests wait here
+# while one takes longer than this, since the process may be killed for it.
+_BUSY_S: Final = 10.0
 
 # Codes of a failure of the worker, not of the request: it is gone, about to exit, or has lost
 # track of this gateway. Another attempt may succeed.
-LOSS_CODES: Final = frozenset({"worker_unavailable", "engine_failed", "watch_missing"})
+LOSS_CODES: Final = frozenset(
+    {"worker_unavailable", "engine_failed", "worker_hung", "watch_missing"}
+)
 
-# failed: it can't start, and its supervisor tries again from time to time.
-State = Literal["loading", "ready", "down", "failed"]
+# busy: in a long step. hung: silent, or past its limit on a step, and about to be killed. failed: it
+# can't start, and its supervisor tries again from time to time.
+State = Literal["loading", "ready", "busy", "hung", "down", "failed"]
 
 
 class WorkerObserver(Protocol):
@@ -66,20 +69,36 @@ class WorkerWatch:
         self._on_change = on_change
         self._now_s = now_s
         self._heard_s = 0.0
+        self._hang: ServiceError | None = None
+        self._reports_loading = False
 
     @property
     def state(self) -> State:
-        """The current state; a worker that is silent or hangs is down."""
+        """The current state."""
         if self._state != "ready" or self.beat is None:
             return "failed" if self.failure else self._state
-        silent = self._now_s() - self._heard_s > _SILENCE_S
-        hangs = self.beat.step_age_ms > _HANG_S * 1000
-        return "down" if silent or hangs else "ready"
+        age_s = self.beat.step_age_ms / 1000
+        if self._find_hang(self.beat, age_s) is not None:
+            return "hung"
+        return "busy" if age_s > _BUSY_S else "ready"
 
     @property
     def ready(self) -> bool:
         """Whether requests may be forwarded to it."""
         return self.state == "ready"
+
+    @property
+    def expected(self) -> bool:
+        """Whether it accepts requests, or will once it has loaded or finished its step."""
+        return self._reports_loading or self.state in ("ready", "busy")
+
+    def explain_loss(self, error: ServiceError) -> ServiceError:
+        """Return the failure of a request that ran here: `worker_hung` if that was the reason."""
+        if error.code not in LOSS_CODES:
+            return error
+        if self.beat is not None:
+            self._note_hang(self.beat)
+        return self._hang or error
 
     def on_card(self, card: worker_pb2.ModelCard) -> None:
         """Store the card; it is kept when the process exits."""
@@ -88,6 +107,7 @@ class WorkerWatch:
     def on_heartbeat(self, beat: worker_pb2.Heartbeat) -> None:
         """Store the state; the first heartbeat makes the worker ready."""
         self.beat, self.failure = beat, ""
+        self._hang, self._reports_loading = None, False
         self._heard_s = self._now_s()
         self.counters.update(beat.instance, beat.counters)
         if self._state != "ready" and not beat.draining:
@@ -103,7 +123,10 @@ class WorkerWatch:
         """Mark the worker as lost, or as not loaded yet."""
         if self._state == "ready":
             log.warning("worker lost: %s (%s)", self.address, error.code)
-        self._state = "loading" if self.card is None or error.code == "model_loading" else "down"
+        self._reports_loading = error.code == "model_loading"
+        self._state = "loading" if self.card is None or self._reports_loading else "down"
+        if self.beat is not None:
+            self._note_hang(self.beat)
         self.beat = None
         self._read_failure()
         self._on_change()
@@ -115,6 +138,23 @@ class WorkerWatch:
         if reason and reason != self.failure:
             log.error("the worker at %s can't start: %s", self.address, reason)
         self.failure = reason
+
+    def _note_hang(self, beat: worker_pb2.Heartbeat) -> None:
+        """Store whether the process hung when it was lost."""
+        self._hang = self._find_hang(beat, beat.step_age_ms / 1000 + self._now_s() - self._heard_s)
+
+    def _find_hang(self, beat: worker_pb2.Heartbeat, step_age_s: float) -> ServiceError | None:
+        """Return the error of a process that hangs; None if it does not."""
+        if self._now_s() - self._heard_s > _SILENCE_S:
+            return ServiceError("worker_hung", "The model worker stopped responding.")
+        limit_s = beat.step_timeout_ms / 1000
+        if 0 < limit_s < step_age_s:
+            return ServiceError(
+                "worker_hung",
+                "The model worker was stopped because a step of the request took longer than "
+                f"{limit_s:g} s (--step-timeout).",
+            )
+        return None
 
 
 class Counters:

@@ -69,7 +69,7 @@ class Run:
                             yield batch
                     return
                 except ServiceError as failure:
-                    self._absorb(box, failure)
+                    self._absorb(box, replica.explain_loss(failure))
             finally:
                 admission.release(ticket)
 

@@ -5,8 +5,8 @@ that crash workers; it submits nothing. The worker replays given token ids witho
 the events that every attempt sends once are filtered here. Pure.
 
 The rule: a loss is charged to each request that was in the batch without a new token in that
-attempt; a new token clears the charges. A request with two charges is isolated: it runs one at a
-time, and fails when its worker is lost again, so that the other requests can go on.
+attempt, a hang twice; a new token clears the charges. A request with two charges is isolated: it
+runs one at a time, and fails when its worker is lost again, so that the other requests can go on.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class History:
         """Record a failed attempt.
 
         Raises:
-            ServiceError: no other attempt may follow: `error` itself, or `engine_failed`.
+            ServiceError: no other attempt may follow: `error` itself, `engine_failed`, or
+                `worker_hung`.
         """
         if error.code not in LOSS_CODES:
             raise error
@@ -63,7 +64,7 @@ class History:
             return
         self._token_ids += box.token_ids
         self._add_timings(box, now_s)
-        self._charge(box)
+        self._charge(box, error)
         self._resumes += 1
         if self._resumes > _MOST_RESUMES:
             raise ServiceError("engine_failed", "The model worker failed too many times.")
@@ -111,15 +112,20 @@ class History:
             total = getattr(timings, field.name) + getattr(self._timings, field.name)
             setattr(timings, field.name, total)
 
-    def _charge(self, box: Mailbox) -> None:
+    def _charge(self, box: Mailbox, error: ServiceError) -> None:
         if box.token_ids:
             self._charges = 0
         elif box.started_s is not None:
+            hung = error.code == "worker_hung"
             if self.isolate:
-                raise ServiceError(
-                    "engine_failed", "The model worker failed on this request repeatedly."
+                raise (
+                    error
+                    if hung
+                    else ServiceError(
+                        "engine_failed", "The model worker failed on this request repeatedly."
+                    )
                 )
-            self._charges += 1
+            self._charges += _CHARGES_TO_ISOLATE if hung else 1
         self.isolate = self._charges >= _CHARGES_TO_ISOLATE
 
     def _add_timings(self, box: Mailbox, now_s: float) -> None:

@@ -8,7 +8,7 @@ and calls no worker, so it also answers while workers are down.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -18,6 +18,9 @@ from gateway.fleet.text_worker import TextWorker
 from gateway.fleet.worker import Worker
 from gateway.http.answer import answer_json
 from gateway.routes.route import Route
+
+# State of a worker that accepts no requests → what the report calls it.
+_UNREADY: Final = {"loading": "loading model", "down": "restarting"}
 
 
 def routes() -> list[Route]:
@@ -35,22 +38,21 @@ async def get_health(request: web.Request) -> web.Response:
 
 def describe(worker: Worker, workers: Sequence[Worker]) -> tuple[int, dict[str, Any]]:
     """Return the status and the report."""
-    card = worker.card
+    card, state = worker.card, worker.state
     rows = [_row(each) for each in workers]
-    if card is None or worker.state != "ready":
+    if card is None or state not in ("ready", "busy"):
         return 503, _describe_unready(worker, rows)
     if not isinstance(worker, TextWorker):
-        report = {"status": "ok", "model": card.name, "context_size": card.context_tokens}
-        return 200, report | {"tool_call_parser": None, "workers": rows}
-    ready = [replica for replica in worker.replicas if replica.ready]
-    active = sum(replica.active for replica in ready)
-    full = active >= sum(replica.slots for replica in ready)
+        report = {"model": card.name, "context_size": card.context_tokens}
+        report |= {"tool_call_parser": None, "workers": rows}
+        return _status(is_busy=state == "busy", is_full=False, report=report)
+    live = [replica for replica in worker.replicas if replica.state in ("ready", "busy")]
+    active = sum(replica.active for replica in live)
     report = {
-        "status": "no slot available" if full else "ok",
         "model": card.name,
         "batch": {
             "active_sequences": active,
-            "queue_depth": worker.admission.waiting + sum(replica.queued for replica in ready),
+            "queue_depth": worker.admission.waiting + sum(replica.queued for replica in live),
             "max_batch_size": worker.slots,
         },
         "observability": _count(worker, active),
@@ -58,14 +60,21 @@ def describe(worker: Worker, workers: Sequence[Worker]) -> tuple[int, dict[str, 
         "tool_call_parser": "mlxcel" if card.tool_call_format else None,
         "workers": rows,
     }
-    return (503 if full else 200), report
+    is_full = active >= sum(replica.slots for replica in live)
+    return _status(is_busy=state == "busy", is_full=is_full, report=report)
+
+
+def _status(*, is_busy: bool, is_full: bool, report: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    status = "busy" if is_busy else "no slot available" if is_full else "ok"
+    return (200 if status == "ok" else 503), {"status": status} | report
 
 
 def _describe_unready(worker: Worker, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the report of a worker that accepts no requests; with the rows if one has failed."""
-    report: dict[str, Any] = {"status": "loading model", "tool_call_parser": None}
+    status = _UNREADY.get(worker.state, worker.state)
+    report: dict[str, Any] = {"status": status, "tool_call_parser": None}
     if worker.failure:
-        report |= {"status": "failed", "reason": worker.failure}
+        report["reason"] = worker.failure
     if any(row["state"] == "failed" for row in rows):
         report["workers"] = rows
     return report

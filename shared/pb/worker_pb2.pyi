@@ -430,13 +430,14 @@ class Heartbeat(_message.Message):
     COUNTERS_FIELD_NUMBER: _builtins.int
     DRAINING_FIELD_NUMBER: _builtins.int
     PROMPT_CACHE_ENTRIES_FIELD_NUMBER: _builtins.int
+    STEP_TIMEOUT_MS_FIELD_NUMBER: _builtins.int
     instance: _builtins.str
     """Random per process: a change means that the worker was restarted."""
     step: _builtins.int
     """Number of the last finished engine step."""
     step_age_ms: _builtins.int
-    """Milliseconds since the engine thread last finished a step or found
-    nothing to do.
+    """Milliseconds since the engine thread last finished a step or a part of
+    one, or found nothing to do.
     """
     slots_total: _builtins.int
     slots_active: _builtins.int
@@ -447,6 +448,10 @@ class Heartbeat(_message.Message):
     draining: _builtins.bool
     """The worker is stopping and refuses new requests."""
     prompt_cache_entries: _builtins.int
+    step_timeout_ms: _builtins.int
+    """The supervisor kills the process when step_age_ms exceeds this; 0: it has
+    no supervisor.
+    """
     @_builtins.property
     def memory(self) -> Global___Memory: ...
     @_builtins.property
@@ -465,10 +470,11 @@ class Heartbeat(_message.Message):
         counters: Global___Counters | None = ...,
         draining: _builtins.bool = ...,
         prompt_cache_entries: _builtins.int = ...,
+        step_timeout_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["counters", b"counters", "memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["counters", b"counters", "draining", b"draining", "instance", b"instance", "memory", b"memory", "prompt_cache_entries", b"prompt_cache_entries", "queue_age_ms", b"queue_age_ms", "queue_depth", b"queue_depth", "slots_active", b"slots_active", "slots_total", b"slots_total", "step", b"step", "step_age_ms", b"step_age_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["counters", b"counters", "draining", b"draining", "instance", b"instance", "memory", b"memory", "prompt_cache_entries", b"prompt_cache_entries", "queue_age_ms", b"queue_age_ms", "queue_depth", b"queue_depth", "slots_active", b"slots_active", "slots_total", b"slots_total", "step", b"step", "step_age_ms", b"step_age_ms", "step_timeout_ms", b"step_timeout_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -158,7 +158,8 @@ class GatewaySettings:
         Count,
         Setting(
             "--resume-timeout MLXCEL_RESUME_TIMEOUT",
-            "How long a running request waits for its worker to restart.",
+            "How long a running request waits for a lost worker to start again; loading the model "
+            "does not count.",
             unit="s",
         ),
     ] = 120

@@ -19,7 +19,7 @@ class SupervisorSettings:
         Meta(ge=1),
         Setting(
             "--step-timeout MLXCEL_STEP_TIMEOUT",
-            "Restart a worker whose engine step takes longer.",
+            "Restart a worker whose step makes no progress for longer.",
             unit="s",
         ),
     ] = 120

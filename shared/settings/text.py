@@ -65,7 +65,8 @@ class SlotSettings:
         Meta(ge=1),
         Setting(
             "-b --batch-size --prefill-chunk-size LLAMA_ARG_BATCH",
-            "Prompt tokens of one prefill step while nothing decodes; fewer while others decode.",
+            "Prompt tokens of one prefill step at most; fewer while others decode and where a step "
+            "would take more than a few seconds.",
             unit="tokens",
         ),
     ] = 512

@@ -48,10 +48,11 @@ FORMS = {
     "timeout": (504, "server_timeout", "timeout_error"),
     "out_of_vocabulary": (500, "server_error", "api_error"),
     "engine_failed": (500, "server_error", "api_error"),
+    "worker_hung": (500, "server_error", "api_error"),
     "internal": (500, "server_error", "api_error"),
 }
 # Codes of a lost worker, after which a request is resumed first.
-LOSSES = {"worker_unavailable", "engine_failed", "watch_missing"}
+LOSSES = {"worker_unavailable", "engine_failed", "worker_hung", "watch_missing"}
 KEY = {"Authorization": "Bearer sesame"}
 
 

@@ -197,6 +197,36 @@ async def test_health_of_a_full_server(harness: Harness):
     assert (await harness.get("/health"))[0] == 200
 
 
+async def test_a_worker_in_a_long_step_is_busy_and_its_requests_wait(harness: Harness):
+    await harness.start(resume_timeout_s=0)
+    harness.worker.step_age_ms = 60_000
+    harness.worker.send_heartbeats()
+    await until(lambda: harness.replica.state == "busy")
+    status, report = await harness.get("/health")
+    assert (status, report["status"], report["workers"][0]["state"]) == (503, "busy", "busy")
+    waiting = asyncio.create_task(harness.text("x"))
+    await until(lambda: harness.context.registry.default().admission.waiting == 1)
+    # Calls that the engine does not answer are not delayed.
+    assert (await harness.ask("/tokenize", b'{"content": "x"}'))[0] == 200
+    assert (await harness.get("/slots"))[0] == 200
+    assert not waiting.done()
+    harness.worker.step_age_ms = 0
+    harness.worker.send_heartbeats()
+    assert await waiting
+    assert (await harness.health())["status"] == "ok"
+
+
+async def test_health_of_a_worker_that_hangs(harness: Harness):
+    await harness.start()
+    harness.worker.step_age_ms = 121_000
+    harness.worker.send_heartbeats()
+    await until(lambda: harness.replica.state == "hung")
+    assert await harness.get("/health") == (503, {"status": "hung", "tool_call_parser": None})
+    status, reply = await harness.post("x")
+    assert status == 503
+    assert reply["error"]["message"] == "The model worker is restarting. Please try again."
+
+
 async def test_health_of_a_lost_worker_and_its_return(harness: Harness):
     await harness.start()
     await harness.answer("x [tokens=5]")
@@ -204,10 +234,7 @@ async def test_health_of_a_lost_worker_and_its_return(harness: Harness):
     await until(lambda: harness.replica.counters.values()["sequences_completed"] == 1)
     await harness.worker.stop()
     await until(lambda: harness.context.registry.default().state == "down")
-    assert await harness.get("/health") == (
-        503,
-        {"status": "loading model", "tool_call_parser": None},
-    )
+    assert await harness.get("/health") == (503, {"status": "restarting", "tool_call_parser": None})
     await harness.worker.start()
     await until(lambda: harness.context.registry.default().state == "ready")
     report = await harness.health()

@@ -9,6 +9,7 @@ import random
 import pytest
 
 from tests.contract.harness import Harness, read_text
+from tests.fakes.script import prompt_text
 from tests.wait import until
 
 # Prompts with every kind of state that a replay must restore.
@@ -214,6 +215,24 @@ async def test_a_request_that_crashes_workers_late_fails_alone(harness: Harness)
     assert chunks[-2]["choices"][0]["finish_reason"] == "error"
     texts = [c["choices"][0]["delta"].get("content") for c in chunks[:-2]]
     assert len([text for text in texts if text]) == 25
+    await harness.idle()
+
+
+async def test_a_request_whose_step_hangs_fails_alone_and_names_the_limit(harness: Harness):
+    harness.add_worker(slots=8)
+    await harness.start()
+    prompts = [f"good {index} [tokens=60]" for index in range(6)]
+    wanted = [await harness.text(prompt, seed=3) for prompt in prompts]
+    async with supervised(harness):
+        good = [asyncio.create_task(harness.text(prompt, seed=3)) for prompt in prompts]
+        status, reply = await harness.post("bad [hang=0]")
+        assert await asyncio.gather(*good) == wanted
+    assert (status, reply["error"]["type"]) == (500, "server_error")
+    assert "took longer than 120 s (--step-timeout)" in reply["error"]["message"]
+    attempts = [r for r in harness.worker.submitted if "bad" in prompt_text(r)]
+    # One more may have been submitted while the worker exited.
+    assert [request.isolate for request in attempts][-1:] == [True]
+    assert sum(request.isolate for request in attempts) == 1
     await harness.idle()
 
 

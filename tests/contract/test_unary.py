@@ -264,3 +264,44 @@ async def test_no_call_is_left_after_many_losses(annex):
     replies = await asyncio.gather(*calls)
     assert [status for status, _, _ in replies] == [200, 200, 200]
     assert not any(replica.calls for replica in annex.worker.replicas)
+
+
+async def test_a_call_that_stops_workers_is_the_only_one_to_fail(annex):
+    worker = annex.add(lives=2, queue_limit=64)
+    await annex.start()
+    *good, bad = [annex.ask(text) for text in ("[hold]", "[hold]", "[hold]", "[die]")]
+    for _ in range(2):
+        await until(lambda: not worker.listening)
+        worker.release.set()
+        await worker.start()
+    assert [status for status, _, _ in await asyncio.gather(*good)] == [200] * 3
+    assert (await bad)[0] == 503
+
+
+async def test_a_call_repeated_after_a_loss_runs_alone(annex):
+    worker = annex.add(queue_limit=64)
+    await annex.start()
+    lost = [annex.ask(text) for text in ("[hold]", "[hold]", "[die]")]
+    await until(lambda: not worker.listening)
+    await worker.start()
+    await until(lambda: len(worker.seen) == 4)
+    later = annex.ask("later")
+    await asyncio.sleep(0.1)
+    assert len(worker.seen) == 4
+    assert sum(replica.calls for replica in annex.worker.replicas) == 1
+    worker.release.set()
+    assert [status for status, _, _ in await asyncio.gather(*lost, later)] == [200] * 4
+    assert worker.seen[-1].items[0].text == "later"
+
+
+async def test_a_call_waits_for_a_lost_worker_while_it_loads(annex):
+    worker = annex.add()
+    await annex.start(resume_timeout_s=1)
+    call = annex.ask("[die]")
+    await until(lambda: not worker.listening)
+    worker.loading = True
+    await worker.start()
+    await until(lambda: annex.worker.state == "loading")
+    await asyncio.sleep(1.1)
+    worker.loading = False
+    assert (await call)[0] == 200

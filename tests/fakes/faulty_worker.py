@@ -30,7 +30,7 @@ def _explode() -> None:
 # Token of the starter model's tokenizer → action, and whether it is repeated.
 FAULTS: Final[dict[int, tuple[str, Callable[[], None], bool]]] = {
     3467: (" raise", _explode, False),
-    12193: (" hang", lambda: time.sleep(600), False),
+    12193: (" hang", lambda: time.sleep(600), True),
     34704: (" abort", os.abort, True),
 }
 

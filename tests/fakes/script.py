@@ -15,6 +15,7 @@ the same worker serves a whole test and a worker in another process needs no rem
     deadly       the worker dies in Submit
     die=N        the worker dies when token N is due, in the first attempt
     poison=N     likewise in every attempt
+    hang=N       the step of token N outlives its limit, in every attempt, and the worker dies
     raise=N      the step of token N raises, in the first attempt
     fail=CODE    the request fails with this code after its first token
     stall=N      the step of token N never ends, in the first attempt
@@ -80,7 +81,7 @@ class Script:
 
     def due(self, name: str, position: int) -> bool:
         """Return whether a direction applies at a position of this attempt."""
-        once = name != "poison"
+        once = name not in ("poison", "hang")
         return self.number(name) == position and (not once or self.request.attempt == 1)
 
     def tokens(self) -> Iterator[Token]:

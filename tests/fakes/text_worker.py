@@ -79,6 +79,8 @@ class FakeTextWorker(text_pb2_grpc.TextServicer, worker_pb2_grpc.WorkerServicer)
         self.cancelled: list[int] = []
         self.watched: list[str] = []
         self.counters = worker_pb2.Counters()
+        self.step_age_ms = 0
+        self.step_timeout_ms = 120_000
         self._die = die or self._close_without_a_word
         self._instance = ""
         self._server: rpc.WorkerServer | None = None
@@ -101,7 +103,7 @@ class FakeTextWorker(text_pb2_grpc.TextServicer, worker_pb2_grpc.WorkerServicer)
         self._instance = secrets.token_hex(4)
         self.counters = worker_pb2.Counters()
         self._outboxes, self._pulses, self._queue, self._batch = {}, set(), [], []
-        self._step, self._stalled = 0, False
+        self._step, self._stalled, self.step_age_ms = 0, False, 0
         self._server = rpc.WorkerServer(self.address, "mlxcel.v1.Worker", "mlxcel.v1.Text")
         text_pb2_grpc.add_TextServicer_to_server(self, self._server.server)
         worker_pb2_grpc.add_WorkerServicer_to_server(self, self._server.server)
@@ -159,6 +161,17 @@ class FakeTextWorker(text_pb2_grpc.TextServicer, worker_pb2_grpc.WorkerServicer)
         # The task that calls this is among those that stop() cancels.
         self._dying = asyncio.get_running_loop().create_task(self.stop())
         self._stalled = True
+
+    def _hang(self) -> None:
+        """Take longer than the limit on a step, and be killed for it."""
+        self._stalled = True
+        self.step_age_ms = self.step_timeout_ms + 1
+        self.send_heartbeats()
+        self._dying = asyncio.get_running_loop().create_task(self._be_killed())
+
+    async def _be_killed(self) -> None:
+        await asyncio.sleep(0.05)
+        await self.stop()
 
     # ------------------------------------------------------------ RPCs
 
@@ -284,6 +297,9 @@ class FakeTextWorker(text_pb2_grpc.TextServicer, worker_pb2_grpc.WorkerServicer)
             if script.due("die", position) or script.due("poison", position):
                 self._die()
                 return
+            if script.due("hang", position):
+                self._hang()
+                return
             if script.due("raise", position):
                 self._fail_batch()
                 return
@@ -356,6 +372,8 @@ class FakeTextWorker(text_pb2_grpc.TextServicer, worker_pb2_grpc.WorkerServicer)
         return worker_pb2.Heartbeat(
             instance=self._instance,
             step=self._step,
+            step_age_ms=self.step_age_ms,
+            step_timeout_ms=self.step_timeout_ms,
             slots_total=self.slots,
             slots_active=len(self._batch),
             queue_depth=len(self._queue),

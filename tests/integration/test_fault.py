@@ -89,35 +89,37 @@ def start_neighbours(client):
     return [asyncio.create_task(client.ask_stream(p, **fields)) for p, fields in NEIGHBOURS]
 
 
-@pytest.mark.parametrize(
-    ("word", "logged"),
-    [
-        ("raise", "ended with exit code 70"),
-        ("hang", "a step has run for 3."),
-    ],
-)
-async def test_a_step_that_fails_once_pauses_every_stream(server, client, expected, word, logged):
+async def test_a_step_that_fails_once_pauses_every_stream(server, client, expected):
     neighbours = start_neighbours(client)
     await until(lambda: client.seen_chunks > 30)
     async with Observer(client) as observer:
-        answer = await client.ask(f"please {word} now", **GREEDY, max_tokens=5)
+        answer = await client.ask("please raise now", **GREEDY, max_tokens=5)
         assert_same(await asyncio.gather(*neighbours), expected)
     assert answer.usage["completion_tokens"] == 5
     check(observer)
-    assert server.log.read_text().count(logged) == 1
+    assert server.log.read_text().count("ended with exit code 70") == 1
     await until(client.is_idle, 3)
 
 
-async def test_a_prompt_that_kills_the_worker_fails_no_other_request(server, client, expected):
+@pytest.mark.parametrize(
+    ("word", "message", "logged"),
+    [
+        ("abort", "failed on this request repeatedly.", "ended by signal 6"),
+        ("hang", "took longer than 3 s (--step-timeout).", "a step has run for 3."),
+    ],
+)
+async def test_a_prompt_that_kills_the_worker_fails_no_other_request(
+    server, client, expected, word, message, logged
+):
     neighbours = start_neighbours(client)
     await until(lambda: client.seen_chunks > 30)
     async with Observer(client) as observer:
-        status, body = await client.post("please abort now", **GREEDY)
+        status, body = await client.post(f"please {word} now", **GREEDY)
         assert_same(await asyncio.gather(*neighbours), expected)
     assert (status, body["error"]["type"]) == (500, "server_error")
-    assert body["error"]["message"] == "The model worker failed on this request repeatedly."
+    assert body["error"]["message"].endswith(message)
     check(observer)
-    # Twice beside others, then alone; a crash during Submit is not counted.
-    assert server.log.read_text().count("ended by signal 6") >= 2
+    # Beside others, twice unless it hangs, then alone; a crash during Submit is not counted.
+    assert server.log.read_text().count(logged) >= 2
     await asyncio.to_thread(server.wait_until_ready)
     assert_same([await client.ask_stream(NEIGHBOURS[0][0], **GREEDY)], expected[:1])

@@ -42,6 +42,7 @@ FORMS: Final[Mapping[str, tuple[int, str]]] = {
     "timeout": (504, "timeout_error"),
     "out_of_vocabulary": (500, _API),
     "engine_failed": (500, _API),
+    "worker_hung": (500, _API),
     "internal": (500, _API),
 }
 # Invalid field → details on which clients branch: they send the whole conversation then.

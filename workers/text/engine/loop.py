@@ -200,7 +200,9 @@ class Engine:
             for sequence in sequences:
                 self._reuse.keep_prompt(sequence)
             budget -= fed
-            pace.note_prefill(fed, time.monotonic() - began_s)
+            self._progress_s = now_s = time.monotonic()
+            self.snapshot = self.snapshot._replace(progress_s=now_s)
+            pace.note_prefill(fed, now_s - began_s)
         self._counters.mixed_steps += bool(self._batch.rows) and budget < allowed
 
     def _feed(self, sequences: list[Sequence], limit_tokens: int) -> int:

@@ -13,8 +13,8 @@ _SMOOTHING = 0.3
 # Smallest part of a usual chunk's time that grows with its tokens. If all of it were attributed to
 # the fixed cost (reading the weights, launching), the next chunk would have no limit.
 _LEAST_SLOPE = 0.5
-# Before anything is measured.
-_FIRST_TOKENS_PER_S = 500.0
+# Before anything is measured: low, since the first chunk may also compile kernels.
+_FIRST_TOKENS_PER_S = 1.0
 
 
 class Pace:

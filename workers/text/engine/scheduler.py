@@ -27,6 +27,15 @@ _WHOLE_STALL_STEPS = 2.2
 _BURST_STALL_STEPS = 32.0
 _MIN_STALL_S = 0.004
 MIN_CHUNK_TOKENS = 8
+# What a chunk may take while nobody decodes. A step that takes this long delays new requests and
+# cancellations, and one that takes much longer would be killed as a hang.
+_CHUNK_S = 4.0
+# Where running the model takes long whatever the chunk's size, a few tokens more cost little.
+_SLOW_CHUNK_S = 12.0
+_SLOW_CHUNK_TOKENS = 32
+# Attention makes a chunk slower the longer the context before it, so the speed of earlier chunks
+# is no guide for one that is larger than this and than what was fed before it.
+_TRUSTED_TOKENS = 512
 # Prompts that prefill at the same time take turns of at most this many tokens.
 _TURN_TOKENS = 128
 # Prompts are fed side by side if the longest has at most this many times the tokens of the
@@ -61,7 +70,7 @@ class Scheduler:
 
     Args:
         slots: sequences that may be in the batch, prefilling ones included.
-        chunk_tokens: prompt tokens of one step while nothing decodes.
+        chunk_tokens: prompt tokens of one step, at most.
         memory: what running sequences may hold.
         clock: seconds, monotonic.
         preempts: whether a high request may take a low one's slot.
@@ -173,8 +182,9 @@ class Scheduler:
             tokens_in: how many tokens can be prefilled in so many seconds.
             decoding: the streams that have to wait for it.
         """
+        most = self._most_tokens(tokens_in)
         if not decoding:
-            return self._chunk_tokens
+            return most
 
         def within(steps: float) -> int:
             return tokens_in(max(_MIN_STALL_S, steps * step_s))
@@ -187,7 +197,14 @@ class Scheduler:
             _sum_within(together, within(_BURST_STALL_STEPS)),
             _sum_within(sorted(map(_left, untouched))[:1], within(_WHOLE_STALL_STEPS)),
         ]
-        return max(MIN_CHUNK_TOKENS, min(self._chunk_tokens, max(chosen)))
+        return min(most, max(MIN_CHUNK_TOKENS, *chosen))
+
+    def _most_tokens(self, tokens_in: Callable[[float], int]) -> int:
+        """Return how many prompt tokens any step may prefill."""
+        slow = min(_SLOW_CHUNK_TOKENS, tokens_in(_SLOW_CHUNK_S))
+        fed = max((s.fed_tokens - s.cached_tokens for s in self.prefilling), default=0)
+        trusted = max(_TRUSTED_TOKENS, fed)
+        return max(1, min(self._chunk_tokens, trusted, max(slow, tokens_in(_CHUNK_S))))
 
     def turns(self, budget_tokens: int) -> tuple[list[Sequence], int] | None:
         """Return who prefills next and how many tokens; None when nobody waits.

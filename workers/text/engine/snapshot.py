@@ -24,8 +24,8 @@ class EngineSnapshot(NamedTuple):
 
     Attributes:
         step: number of the last finished step.
-        progress_s: when the engine last finished a step or found nothing to do, on the monotonic
-            clock; None while the model loads.
+        progress_s: when the engine last finished a step or a prefill chunk, or found nothing to do,
+            on the monotonic clock; None while the model loads.
         running: requests that hold a slot.
         waiting: ids of those that hold none.
         oldest_queued_s: when the oldest of those was queued; None when there are none.

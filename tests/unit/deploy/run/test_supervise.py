@@ -76,6 +76,20 @@ def test_a_step_that_does_not_return_is_a_failure(child_health):
     assert child_health.find_failure() == "a step has run for 120.0 s (--step-timeout 120)"
 
 
+def test_suspension_of_the_machine_is_no_part_of_a_step(child_health, clock):
+    child_health.feed(b"50000\n")
+    assert poll(child_health, clock, 1) is None
+    clock.now_s += 3600
+    assert child_health.find_failure() is None
+    child_health.feed(b"3700000\n")
+    assert child_health.find_failure() is None
+    child_health.feed(b"3722000\n")
+    assert child_health.find_failure() == "a step has run for 122.0 s (--step-timeout 120)"
+    child_health.feed(b"0\n")
+    child_health.feed(b"121000\n")
+    assert child_health.find_failure() == "a step has run for 121.0 s (--step-timeout 120)"
+
+
 def test_loading_has_no_step_limit_but_needs_heartbeats(child_health, clock):
     child_health.feed(b"500000\n")
     child_health.feed(b"loading\n")

@@ -166,23 +166,37 @@ async def test_a_silent_or_draining_replica_gets_no_requests():
     tickets = harness.fill(3)
     assert all(ticket.replica is harness.replicas[1] for ticket in tickets)
     harness.now_s = 11.0
-    assert harness.replicas[1].state == "down"
+    assert harness.replicas[1].state == "hung"
     ticket = harness.enqueue()
     assert not ticket.assigned.done()
     harness.beat(1)
     assert ticket.assigned.done()
 
 
-async def test_a_replica_with_a_hanging_step_gets_no_requests():
+async def test_requests_wait_for_a_replica_in_a_long_step():
     harness = Harness(4)
-    harness.beat(step_age_ms=29_000)
+    harness.beat(step_age_ms=9_000, step_timeout_ms=120_000)
     assert harness.enqueue().assigned.done()
-    harness.beat(step_age_ms=31_000)
-    assert harness.replicas[0].state == "down"
+    harness.beat(step_age_ms=11_000, step_timeout_ms=120_000)
+    assert harness.replicas[0].state == "busy"
     ticket = harness.enqueue()
+    await asyncio.sleep(0.1)
     assert not ticket.assigned.done()
     harness.beat(step_age_ms=5)
     assert ticket.assigned.done()
+
+
+async def test_requests_wait_while_a_lost_replica_loads():
+    harness = Harness(1)
+    harness.replicas[0].on_lost(ServiceError("worker_unavailable", "gone"))
+    ticket = harness.enqueue(resumed=True)
+    harness.replicas[0].on_card(worker_pb2.ModelCard())
+    harness.replicas[0].on_lost(ServiceError("model_loading", "loading"))
+    await asyncio.sleep(0.1)
+    assert not ticket.assigned.done()
+    harness.replicas[0].on_lost(ServiceError("worker_unavailable", "gone again"))
+    with pytest.raises(ServiceError, match="did not come back"):
+        await harness.admission.wait(ticket)
 
 
 async def test_waiting_for_a_lost_worker_times_out():

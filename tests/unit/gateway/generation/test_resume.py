@@ -10,6 +10,7 @@ from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 
 LOST = ServiceError("worker_unavailable", "gone")
+HUNG = ServiceError("worker_hung", "a step took longer than 120 s")
 
 
 def attempt(*, started: bool = False, ids: tuple[int, ...] = ()) -> Mailbox:
@@ -30,8 +31,8 @@ def accepted(history: History | None = None) -> History:
     return history
 
 
-def lose(history: History, **kwargs) -> None:
-    history.absorb(attempt(**kwargs), LOST, 20.0)
+def lose(history: History, error: ServiceError = LOST, **kwargs) -> None:
+    history.absorb(attempt(**kwargs), error, 20.0)
 
 
 def test_ids_of_all_attempts_are_forced_on_the_next():
@@ -102,6 +103,24 @@ def test_an_isolated_request_fails_with_its_next_loss():
     with pytest.raises(ServiceError) as caught:
         lose(history, started=True)
     assert caught.value.code == "engine_failed"
+
+
+def test_a_request_whose_step_hangs_is_repeated_once_and_alone():
+    history = accepted()
+    lose(history, HUNG, started=True)
+    assert history.isolate
+    with pytest.raises(ServiceError) as caught:
+        lose(history, HUNG, started=True)
+    assert caught.value is HUNG
+
+
+def test_neighbours_of_a_step_that_hangs_are_resumed():
+    decoding, waiting = accepted(), accepted()
+    for _ in range(3):
+        lose(decoding, HUNG, started=True, ids=(1,))
+        lose(waiting, HUNG)
+    assert not decoding.isolate
+    assert not waiting.isolate
 
 
 def test_the_number_of_resumes_is_limited():

@@ -72,3 +72,7 @@ def test_the_answer_is_a_number_of_tokens_whatever_was_measured(chunks, span_s):
     for tokens, took_s in chunks:
         pace.note_prefill(tokens, took_s)
     assert pace.prefill_tokens(span_s) >= 0
+
+
+def test_the_first_chunk_is_small():
+    assert Pace().prefill_tokens(4.0) == 4

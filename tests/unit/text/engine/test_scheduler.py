@@ -13,6 +13,7 @@ from shared.priority import AGING_S
 from tests.unit.text import tiny_tokenizer
 from tests.unit.text.request import BYTES_PER_TOKEN, HIGH, LOW, NORMAL, make_waiting
 from workers.text.cache.footprint import GROWTH_TOKENS, Footprint
+from workers.text.engine.pace import Pace
 from workers.text.engine.scheduler import MIN_CHUNK_TOKENS, MemoryPlan, Scheduler
 from workers.text.vocabulary import Vocabulary
 
@@ -397,6 +398,40 @@ def test_a_chunk_is_bounded_whatever_was_measured(step_s, tokens_per_s, chunk_to
     scheduler = make_scheduler(clock, chunk_tokens=chunk_tokens)
     tokens = scheduler.chunk_tokens(step_s, at(tokens_per_s), [running(clock)])
     assert 1 <= tokens <= max(MIN_CHUNK_TOKENS, chunk_tokens)
+
+
+@pytest.mark.parametrize(
+    ("seconds_per_token", "seconds_per_chunk"),
+    [(1e-5, 0.0), (0.002, 0.01), (0.01, 0.1), (0.5, 0.5), (0.001, 3.0), (4.0, 0.0)],
+)
+@pytest.mark.parametrize("slowdown_tokens", [math.inf, 2000.0])
+def test_no_chunk_takes_more_than_some_seconds_on_any_device(
+    clock, seconds_per_token, seconds_per_chunk, slowdown_tokens
+):
+    """A chunk gets slower with the context before it; `-b 8192` is no reason for a long step."""
+    scheduler, pace = make_scheduler(clock, chunk_tokens=8192), Pace()
+    sequence = enqueue(scheduler, prompt=[1] * 20_000)
+    scheduler.admit([])
+    longest_s, largest = 0.0, 0
+    for _ in range(60):
+        tokens = scheduler.chunk_tokens(pace.step_s, pace.prefill_tokens, [])
+        context = sequence.fed_tokens + tokens / 2
+        took_s = seconds_per_chunk + seconds_per_token * tokens * (1 + context / slowdown_tokens)
+        pace.note_prefill(tokens, took_s)
+        sequence.fed_tokens += tokens
+        longest_s, largest = max(longest_s, took_s), max(largest, tokens)
+    # The first chunk is small, but its time is not known.
+    assert longest_s <= max(16, 13 * seconds_per_token)
+    assert largest >= min(300, 1.5 / seconds_per_token)
+
+
+def test_a_chunk_beyond_the_default_is_no_larger_than_what_was_fed_before(clock):
+    scheduler = make_scheduler(clock, chunk_tokens=8192)
+    sequence = enqueue(scheduler)
+    scheduler.admit([])
+    for fed, cached, tokens in ((0, 0, 512), (512, 0, 512), (1500, 0, 1500), (9000, 8900, 512)):
+        sequence.fed_tokens, sequence.cached_tokens = fed, cached
+        assert scheduler.chunk_tokens(0.0, at(1e6), []) == tokens
 
 
 def test_prompts_of_a_class_take_turns_of_bounded_length(clock):
