@@ -54,7 +54,7 @@ class TextWorker(Worker):
         return min(self._live(), key=lambda each: (not each.ready, len(each.forwarded))).client
 
     def _live(self) -> list[Replica]:
-        return [replica for replica in self.replicas if replica.state in ("ready", "busy")]
+        return [replica for replica in self.replicas if replica.live]
 
     def _clients(self) -> Sequence[TextClient]:
         return [replica.client for replica in self.replicas]

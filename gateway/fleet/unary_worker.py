@@ -176,7 +176,7 @@ class UnaryWorker(Worker):
 
     def _refuse_full(self) -> None:
         """Refuse a call over the limit; the worker itself also counts those of other gateways."""
-        live = [replica for replica in self.replicas if replica.state in ("ready", "busy")]
+        live = [replica for replica in self.replicas if replica.live]
         limit = sum(replica.card.queue_limit for replica in live if replica.card is not None)
         if limit and len(self._running) >= limit:
             raise busy()

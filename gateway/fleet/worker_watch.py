@@ -28,8 +28,9 @@ LOSS_CODES: Final = frozenset(
     {"worker_unavailable", "engine_failed", "worker_hung", "watch_missing"}
 )
 
-# busy: in a long step. hung: silent, or past its limit on a step, and about to be killed. failed: it
-# can't start, and its supervisor tries again from time to time.
+# busy: in a long step.
+# hung: silent, or past its limit on a step, and about to be killed.
+# failed: it can't start, and its supervisor tries again from time to time.
 State = Literal["loading", "ready", "busy", "hung", "down", "failed"]
 
 
@@ -88,9 +89,14 @@ class WorkerWatch:
         return self.state == "ready"
 
     @property
+    def live(self) -> bool:
+        """Whether it serves requests, if need be after its present step."""
+        return self.state in ("ready", "busy")
+
+    @property
     def expected(self) -> bool:
-        """Whether it accepts requests, or will once it has loaded or finished its step."""
-        return self._reports_loading or self.state in ("ready", "busy")
+        """Whether it serves requests, or will once it has loaded."""
+        return self._reports_loading or self.live
 
     def explain_loss(self, error: ServiceError) -> ServiceError:
         """Return the failure of a request that ran here: `worker_hung` if that was the reason."""

@@ -46,7 +46,7 @@ def describe(worker: Worker, workers: Sequence[Worker]) -> tuple[int, dict[str, 
         report = {"model": card.name, "context_size": card.context_tokens}
         report |= {"tool_call_parser": None, "workers": rows}
         return _status(is_busy=state == "busy", is_full=False, report=report)
-    live = [replica for replica in worker.replicas if replica.state in ("ready", "busy")]
+    live = [replica for replica in worker.replicas if replica.live]
     active = sum(replica.active for replica in live)
     report = {
         "model": card.name,
