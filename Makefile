@@ -20,6 +20,9 @@ PYTHON = $(shell for name in python3.14 python3.13 python3.12 python3.11 python3
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo $$name && break; done)
 
+# With it set, every process compiles all of its modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 ifneq ($(PORT),)
 export MLXCEL_PORT := $(PORT)
 endif

@@ -264,8 +264,8 @@ async def test_a_missing_watch_is_opened_again(harness: Harness):
 
 async def test_a_request_survives_the_end_of_its_workers_heartbeats(harness: Harness):
     await harness.start()
-    wanted = await harness.text("x [tokens=900]", seed=9)
-    reading = asyncio.create_task(harness.text("x [tokens=900]", seed=9))
+    wanted = await harness.text("x [tokens=400]", seed=9)
+    reading = asyncio.create_task(harness.text("x [tokens=400]", seed=9))
     await until(lambda: harness.worker.active == 1)
     harness.worker.end_pulses()
     assert await reading == wanted

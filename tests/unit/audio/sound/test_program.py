@@ -63,6 +63,7 @@ print("all answered")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("means", ["spawn", "fork"])
 def test_programs_start_beside_a_grpc_server_without_its_fork_handlers(tmp_path, means):
     words = [sys.executable, "-c", _STARTS, str(tmp_path), str(STARTS), means]

@@ -55,6 +55,7 @@ def test_written_calls_and_text_parse_as_the_same(writer, data):
     assert read(writer.form, cut(text, data.draw(offsets(text))), answer.tools) == pieces
 
 
+@pytest.mark.slow
 @every_writer
 @examples(2)
 @given(st.data())
