@@ -18,6 +18,8 @@ from shared.pb import worker_pb2, worker_pb2_grpc
 from shared.rpc import open_channel
 from tests.models.hearing import errors, words_of
 from tests.server import ROOT, serve_fleet
+from workers.audio.sound.samples import RATE_HZ
+from workers.audio.sound.wave_file import write_header
 
 SOUNDS = ROOT / "tests" / "data" / "audio"
 # Two sentences.
@@ -43,6 +45,12 @@ def encode(path: Path, *words: str) -> tuple[str, bytes]:
     command = ["ffmpeg", "-v", "error", "-y", "-i", str(SHORT), *words, str(path)]
     subprocess.run(command, check=True)
     return path.name, path.read_bytes()
+
+
+def wave(samples) -> tuple[str, bytes]:
+    """Return file name and data of 16-bit samples."""
+    data = samples.tobytes()
+    return "x.wav", write_header(RATE_HZ, len(data)) + data
 
 
 def read(name: str) -> list[str]:
@@ -117,13 +125,28 @@ async def test_segments_and_words_have_times(client):
     assert answer.duration - 2 < times[-1] <= answer.duration
 
 
-async def test_silence_and_a_hum_have_no_text(client):
-    def wave(samples) -> tuple[str, bytes]:
-        command = ["ffmpeg", "-v", "error", "-f", "s16le", "-ar", "16000", "-ac", "1"]
-        command += ["-i", "pipe:0", "-f", "wav", "pipe:1"]
-        made = subprocess.run(command, input=samples.tobytes(), capture_output=True, check=True)
-        return "x.wav", made.stdout
+async def test_segments_with_words_leave_out_the_silence_around_them(client, tmp_path):
+    _, raw = encode(tmp_path / "x.raw", "-f", "s16le", "-ar", "16000")
+    said = np.frombuffer(raw, np.int16)
+    gap = np.zeros(5 * RATE_HZ, np.int16)
+    # The second half begins in the first window, and ends in another.
+    sound = np.concatenate([gap, said, gap, gap, said, gap])
+    answer = await client.audio.transcriptions.create(
+        file=wave(sound),
+        response_format="verbose_json",
+        timestamp_granularities=["segment", "word"],
+        **MODEL,
+    )
+    speech = [(5, 5 + len(said) / RATE_HZ), (15 + len(said) / RATE_HZ, len(sound) / RATE_HZ - 5)]
+    starts, ends = ({getattr(word, edge) for word in answer.words} for edge in ("start", "end"))
+    for segment in answer.segments:
+        assert segment.start in starts and segment.end in ends
+        within = [begin - 1 < segment.start < segment.end < end + 1 for begin, end in speech]
+        assert any(within), segment
+    assert len(answer.segments) >= 2
 
+
+async def test_silence_and_a_hum_have_no_text(client):
     hum = 1500 * np.sin(np.arange(5 * 16_000) * 2 * np.pi * 50 / 16_000)
     for samples in (np.zeros(40 * 16_000, np.int16), hum.astype(np.int16)):
         answer = await client.audio.transcriptions.create(file=wave(samples), **MODEL)

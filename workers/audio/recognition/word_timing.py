@@ -1,8 +1,11 @@
-"""The times of words, from the decoder's attention to the sound. Runs on the model thread."""
+"""The times of words, from the decoder's attention to the sound, and those of their segments.
+
+Runs on the model thread.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import mlx.core as mx
@@ -33,7 +36,7 @@ def add_words(
     frames: int,
     begin_s: float,
 ) -> None:
-    """Add the words of each segment, with their times.
+    """Add the words of each segment, and let it begin and end with them.
 
     Args:
         features: the encoder's output for the window.
@@ -52,8 +55,23 @@ def add_words(
         num_frames=frames,
         last_speech_timestamp=begin_s,
     )
+    last_s = begin_s
     for segment, table in zip(segments, tables, strict=True):
-        for timing in table.get("words", ()):
-            word = pb.Transcript.Word(word=timing["word"].strip())
-            word.start_s, word.end_s = timing["start"], max(timing["start"], timing["end"])
-            segment.words.append(word)
+        last_s = place_words(segment, table.get("words", ()), last_s)
+
+
+def place_words(
+    segment: pb.Transcript.Segment, timings: Iterable[Mapping[str, Any]], last_s: float
+) -> float:
+    """Add words to a segment, none before the last one's end, and return where the last ends.
+
+    Whisper's own times of a segment include the silence before and after its words.
+    """
+    for timing in timings:
+        start_s = max(timing["start"], last_s)
+        last_s = max(timing["end"], start_s)
+        text = timing["word"].strip()
+        segment.words.append(pb.Transcript.Word(word=text, start_s=start_s, end_s=last_s))
+    if segment.words:
+        segment.start_s, segment.end_s = segment.words[0].start_s, last_s
+    return last_s

@@ -100,7 +100,7 @@ async def _decode_by_program(data: bytes, max_duration_s: int) -> Samples:
         file.flush()
         file.seek(0)
         raw, log = await _run(_command(path, max_duration_s), file)
-    samples = from_pcm(raw)
+    samples = await asyncio.to_thread(_read_output, raw)
     duration_s = len(samples) / RATE_HZ
     if duration_s > max_duration_s:
         raise _refuse_long(max_duration_s)
@@ -110,6 +110,12 @@ async def _decode_by_program(data: bytes, max_duration_s: int) -> Samples:
     if not wave_file.is_wave(data):
         _check_whole(log, duration_s)
     return samples
+
+
+def _read_output(raw: bytes) -> Samples:
+    """Return the samples that ffmpeg wrote, none if it wrote no header."""
+    layout = wave_file.read_layout(raw)
+    return from_pcm(b"") if layout is None else wave_file.read(raw, layout)
 
 
 def _command(path: str, max_duration_s: int) -> list[str]:
@@ -130,9 +136,10 @@ def _command(path: str, max_duration_s: int) -> list[str]:
     )
     sink = source["a:0"].output(
         "pipe:1",
-        format="s16le",
+        format="wav",
         acodec="pcm_s16le",
-        ac=1,
+        # A mean of channels may cancel them: more than two become two here, and two one in `mix`.
+        af="aformat=channel_layouts=mono|stereo",
         ar=RATE_HZ,
         t=max_duration_s + 1,
         threads=1,

@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from workers.audio.sound.mixing import mix
 from workers.audio.sound.samples import PCM_BYTES, Samples
 
 # A size field of a file that is streamed, whose length is not known.
@@ -103,16 +104,15 @@ def _read_format(data: bytes, offset: int, size: int) -> tuple[int, int, int, in
 
 
 def read(data: bytes, layout: WaveLayout) -> Samples:
-    """Return the samples of a file at its own rate, the mean of its channels.
+    """Return the samples of a file at its own rate, its channels mixed to one.
 
     Args:
         layout: one that is read here.
     """
     count = layout.frames * layout.channels
     values = _read_values(data, layout, count)
-    mono = values.reshape(-1, layout.channels).mean(axis=1, dtype=np.float32)
-    clean: Samples = np.clip(np.nan_to_num(mono, nan=0.0, posinf=1.0, neginf=-1.0), -1, 1)
-    return clean
+    clean = np.clip(np.nan_to_num(values, nan=0.0, posinf=1.0, neginf=-1.0), -1, 1)
+    return mix(clean.reshape(-1, layout.channels), layout.rate_hz)
 
 
 def _read_values(data: bytes, layout: WaveLayout, count: int) -> npt.NDArray[np.float32]:
