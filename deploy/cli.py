@@ -25,12 +25,13 @@ from deploy.run.parent_watch import ORIGIN_ENV
 from deploy.starter_models import install
 from deploy.starter_models.archive import StarterError
 from shared import rundir
-from shared.config import add_arguments
+from shared.config import add_arguments, resolve
 from shared.declaration import ConfigError, entries
 from shared.fleet import Fleet
 from shared.kind import DEFAULT, KINDS
 from shared.lifecycle import EXIT_PERMANENT, PermanentError
 from shared.refusal import add_refusals, refuse_environment
+from shared.settings import LaunchSettings
 
 DEFAULT_CONFIG: Final = ROOT / "deploy" / "mlxcel.toml"
 # A server that was just stopped may need this long to exit.
@@ -65,7 +66,9 @@ class Subcommand(NamedTuple):
 
 COMMANDS: Final[Mapping[str, Subcommand]] = {
     "launchd": Subcommand(
-        "render DIR", "write launchd jobs for macOS, one per process", launchd.main
+        "install",
+        "run the server as a launchd job of macOS; also status, restart, uninstall",
+        launchd.main,
     ),
     "parse": Subcommand(
         "--format NAME",
@@ -151,11 +154,11 @@ def _choose_port(fleet: Fleet) -> Fleet:
     return dataclasses.replace(fleet, gateway={**gateway, "port": port})
 
 
-def run(fleet: Fleet, environ: Mapping[str, str]) -> int:
+def run(fleet: Fleet, environ: Mapping[str, str], log_file: Path | None = None) -> int:
     """Run a settled fleet until it is stopped; return the exit code of this process.
 
     Raises:
-        PermanentError: another server has the port.
+        PermanentError: another server has the port, or the log file can't be opened.
     """
     port = fleet.gateway["port"]
     folder = rundir.open_run_directory(port)
@@ -172,7 +175,8 @@ def run(fleet: Fleet, environ: Mapping[str, str]) -> int:
     # All paths that the processes get are absolute.
     announce = [sys.executable, "-m", "deploy.run.announce", "--config", str(config)]
     try:
-        return Launcher(processes, bare, ROOT, sys.stdout.fileno(), announce).run()
+        fd = sys.stdout.fileno()
+        return Launcher(processes, bare, ROOT, fd, announce, log_file).run()
     finally:
         config.unlink(missing_ok=True)
 
@@ -194,8 +198,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     try:
         options = build_parser().parse_args(words)
+        launch = resolve(LaunchSettings, options, os.environ, {}, "launcher")
         fleet = prepare(options, os.environ)
-        code = run(fleet, os.environ)
+        code = run(fleet, os.environ, Path(launch.log_file).absolute() if launch.log_file else None)
     except (
         ConfigError,
         PermanentError,

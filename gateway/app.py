@@ -11,6 +11,7 @@ import logging
 import secrets
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from typing import Final
 
 from aiohttp import web
@@ -81,12 +82,14 @@ async def count(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Count a request by its outcome, and measure its duration."""
     began_s = time.monotonic()
     outcome = "cancelled"
+    context = request.app[CONTEXT]
     try:
-        response = await handler(request)
+        # Only these make a model work.
+        with context.awake.hold() if request.method == "POST" else nullcontext():
+            response = await handler(request)
         outcome = request.get(_OUTCOME, "ok")
         return response
     finally:
-        context = request.app[CONTEXT]
         resource = request.match_info.route.resource
         path = resource.canonical if resource is not None else "unknown"
         context.metrics.note_answer(path, outcome, time.monotonic() - began_s)

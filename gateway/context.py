@@ -7,6 +7,7 @@ from typing import Final
 
 from aiohttp import web
 
+from gateway.awake import KeepAwake
 from gateway.dialects.base import Policy
 from gateway.fleet.registry import Registry
 from gateway.generation.generate import Generator
@@ -29,6 +30,7 @@ class Context:
     registry: Registry
     generator: Generator
     metrics: Metrics
+    awake: KeepAwake
     start_timeout_s: float = 10.0
     body_timeout_s: float = 60.0
 

@@ -19,6 +19,7 @@ from typing import Final
 from aiohttp import web
 
 from gateway.app import make_app, make_metrics_app
+from gateway.awake import KeepAwake
 from gateway.context import Context
 from gateway.fleet.registry import Registry
 from gateway.generation.generate import Generator
@@ -60,7 +61,8 @@ def make_context(start: GatewayStart) -> Context:
     )
     metrics = Metrics()
     generator = Generator(settings.timeout_s, metrics)
-    return Context(settings, start.keys, registry, generator, metrics)
+    awake = KeepAwake(settings.keep_awake)
+    return Context(settings, start.keys, registry, generator, metrics, awake)
 
 
 async def serve(start: GatewayStart) -> None:
@@ -121,6 +123,7 @@ async def stop(runners: Sequence[web.AppRunner], context: Context) -> None:
     for runner in runners:
         await runner.cleanup()
     await context.registry.stop()
+    context.awake.close()
 
 
 class LoopMonitor:

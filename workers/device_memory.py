@@ -149,7 +149,8 @@ class DeviceMemory:
         if not self._recommended_bytes:
             return
         self._library.clear_cache()
-        wanted = self._library.active_bytes() if self._wired == WIRE_WEIGHTS else self._wired
+        is_auto = self._wired == WIRE_WEIGHTS
+        wanted = min(self._library.active_bytes(), self._share_bytes) if is_auto else self._wired
         limit_bytes = min(wanted, self._recommended_bytes)
         if limit_bytes:
             self._library.set_wired_limit(limit_bytes)

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from deploy.run.log_writer import LogWriter
+from deploy.run.log_writer import Descriptor, LogWriter, RotatedFile
 from deploy.run.parent_watch import HONCHO_ENV
 from deploy.run.process import Process
 from shared.lifecycle import EXIT_PERMANENT
@@ -61,6 +61,10 @@ class Launcher:
         fd: where their output is written.
         companion: command of a process that runs beside them, writes to the standard output
             itself and may end earlier.
+        log_file: where their output is written instead.
+
+    Raises:
+        PermanentError: the log file can't be opened.
     """
 
     def __init__(
@@ -70,13 +74,16 @@ class Launcher:
         folder: Path,
         fd: int,
         companion: Sequence[str] = (),
+        log_file: Path | None = None,
     ) -> None:
         self._processes = processes
         self._environ = {name: value for name, value in environ.items() if name != HONCHO_ENV}
         self._folder = folder
         self._companion = companion
         names = [*(item.name for item in processes), _SYSTEM]
-        self._output = LogWriter(fd, names, _stop_this_process, colour=os.isatty(fd))
+        sink = RotatedFile(log_file) if log_file else Descriptor(fd)
+        colour = log_file is None and os.isatty(fd)
+        self._output = LogWriter(sink, names, _stop_this_process, colour=colour)
         self._children: list[_Child] = []
         self._selector = selectors.DefaultSelector()
         self._wakeup, self._waker = socket.socketpair()

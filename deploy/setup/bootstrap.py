@@ -100,14 +100,14 @@ def set_up(root: Path, extras: Sequence[str], folder: str = ".venv") -> None:
     """
     venv = root / folder
     stamp_path = venv / "mlxcel-stamp.json"
+    if (fault := machine.find_fault(machine.describe())) is not None:
+        raise SetUpError(fault)
     with only_one(root):
         wanted = EnvironmentStamp(fingerprint(root), str(venv), tuple(sorted(extras)))
         found = read_stamp(stamp_path)
         is_usable = found is not None and runs(venv / "bin" / "python")
         if found is not None and is_usable and found.covers(wanted):
             return
-        if (fault := machine.find_fault(machine.describe())) is not None:
-            raise SetUpError(fault)
         if found is not None and not is_usable:
             print(f"The Python of {venv} is gone; the environment is made again.", flush=True)
         progress = Progress(root / _LOG)
@@ -170,12 +170,29 @@ def _install_program(package: SystemPackage, progress: Progress) -> None:
     on_mac = sys.platform == "darwin"
     how = f"brew install {package.formula}" if on_mac else f"apt-get install {package.name}"
     warning = f"WARNING: not installed; {package.loss}. To install it: {how}"
-    if not _can_install_debian_packages():
+    with_brew = on_mac and _agrees_to(how, package.loss)
+    if not with_brew and not _can_install_debian_packages():
         print(f"==> {package.name}: {warning}", flush=True)
         return
     with progress.step(package.name) as step:
-        if not _install_debian_package(package.name, step):
+        if with_brew:
+            is_done = step.run(["brew", "install", package.formula]) == 0
+        else:
+            is_done = _install_debian_package(package.name, step)
+        if not is_done:
             step.warn(warning)
+
+
+def _agrees_to(command: str, loss: str) -> bool:
+    """Ask whether Homebrew may install a program; no without Homebrew or a terminal."""
+    is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    if not is_terminal or "CI" in os.environ or shutil.which("brew") is None:
+        return False
+    try:
+        answer = input(f"Run `{command}`? Otherwise, {loss}. [y/N] ")
+    except EOFError:
+        return False
+    return answer.strip().lower() in ("y", "yes")
 
 
 def _can_install_debian_packages() -> bool:

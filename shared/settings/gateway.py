@@ -154,6 +154,14 @@ class GatewaySettings:
             unit="s",
         ),
     ] = 30
+    keep_awake: Annotated[
+        Literal["requests", "always", "never"],
+        Setting(
+            "--keep-awake MLXCEL_KEEP_AWAKE",
+            "Keep a Mac from sleeping while requests run, as long as the server runs, or never. "
+            "The display may sleep.",
+        ),
+    ] = "requests"
     resume_timeout_s: Annotated[
         Count,
         Setting(

@@ -20,6 +20,15 @@ class LaunchSettings:
             "nothing else.",
         ),
     ] = False
+    log_file: Annotated[
+        str,
+        Setting(
+            "--log-file LLAMA_ARG_LOG_FILE LLAMA_LOG_FILE",
+            "Write the log to this file instead of the standard output. It is renamed at 20 MB, "
+            "and four older ones are kept.",
+            is_path=True,
+        ),
+    ] = ""
     reranking: Annotated[
         bool,
         Setting(

@@ -214,20 +214,17 @@ REFUSED: Final = (
         env=("LLAMA_ARG_LANG_BIAS",),
     ),
     Refusal(
-        "set the log level with --log-level; redirect the output to a file",
+        "set the log level with --log-level, and a file with --log-file",
         flags=(
             "-v",
             "--verbose",
             "--verbosity",
-            "--log-file",
             "--log-disable",
             "--log-colors",
             "--log-prefix",
             "--log-timestamps",
         ),
         env=(
-            "LLAMA_ARG_LOG_FILE",
-            "LLAMA_LOG_FILE",
             "LLAMA_ARG_LOG_COLORS",
             "LLAMA_ARG_LOG_PREFIX",
             "LLAMA_ARG_LOG_TIMESTAMPS",

@@ -92,7 +92,8 @@ def test_procfile_and_launchd_jobs_run_its_module(tmp_path):
     )
     procfile = run(sys.executable, "-c", code, str(config))
     assert f"-- python -m measure --config {config} --name ruler" in procfile
-    words = ("launchd", "render", str(tmp_path / "jobs"), "--config", str(config))
+    jobs = str(tmp_path / "jobs")
+    words = ("launchd", "render", jobs, "--per-process", "--config", str(config))
     run(
         sys.executable, "-m", "deploy.entry", "deploy.cli", *words, "--logs", str(tmp_path / "logs")
     )

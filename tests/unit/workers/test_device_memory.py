@@ -56,7 +56,7 @@ def test_the_weights_alone_are_wired_once_freed_buffers_are_gone(metal):
 @pytest.mark.parametrize(
     ("wired", "weights", "expected"),
     [
-        (WIRE_WEIGHTS, 250 * GB, [("set_wired_limit", RECOMMENDED)]),
+        (WIRE_WEIGHTS, 250 * GB, [("set_wired_limit", 96 * GB)]),
         (WIRE_WEIGHTS, 0, []),
         (0, 70 * GB, []),
         (12 * GB, 70 * GB, [("set_wired_limit", 12 * GB)]),

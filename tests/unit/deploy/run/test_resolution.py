@@ -345,7 +345,7 @@ def test_help_names_every_flag_and_every_environment_name():
         for entry in entries(group):
             for word in (*entry.flags, *entry.declaration.env):
                 assert word in text
-    assert "launchd render" in text
+    assert "launchd install" in text
 
 
 def test_default_fleet_serves_the_starter_models():

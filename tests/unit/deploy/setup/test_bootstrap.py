@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import sys
 
 import pytest
 
@@ -138,3 +140,38 @@ def test_a_missing_program_is_a_warning_that_says_how_to_install_it(
         rf"==> redis-server: WARNING: not installed; .*: {how} install redis",
         capsys.readouterr().out,
     )
+
+
+# No answer: there is no terminal.
+@pytest.mark.parametrize(
+    ("answer", "ci", "installs"),
+    [("y", "", True), ("", "", False), (None, "", False), ("y", "1", False)],
+)
+def test_homebrew_installs_a_program_if_someone_at_a_terminal_agrees(
+    project, capsys, monkeypatch, answer, ci, installs
+):
+    monkeypatch.setattr("sys.platform", "darwin")
+    monkeypatch.setattr(bootstrap.machine, "describe", lambda: Machine("darwin", "arm64"))
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{answer}\n"))
+    for stream in (sys.stdin, sys.stdout):
+        monkeypatch.setattr(stream, "isatty", lambda: answer is not None)
+    brew = project / "brew"
+    brew.write_text(f'#!/bin/sh\necho "$@" >> {project}/installed\n')
+    brew.chmod(0o755)
+    monkeypatch.setattr("os.environ", {"PATH": str(project)} | ({"CI": ci} if ci else {}))
+    make_environment(project, "exit 0")
+    bootstrap.set_up(project, ["text", "dev"])
+    installed = project / "installed"
+    if installs:
+        assert "install redis" in installed.read_text().splitlines()
+    else:
+        assert not installed.exists()
+        assert "brew install redis" in capsys.readouterr().out
+
+
+def test_the_machine_is_checked_also_when_nothing_has_to_be_installed(project, monkeypatch):
+    make_covered(project, "/bin/true")
+    old = Machine("darwin", "arm64", macos=(13, 0))
+    monkeypatch.setattr(bootstrap.machine, "describe", lambda: old)
+    with pytest.raises(bootstrap.SetUpError, match="macOS 14 or newer"):
+        bootstrap.set_up(project, ["text"])
