@@ -18,8 +18,10 @@ from shared.errors import ServiceError
 from shared.pb import common_pb2 as common
 from shared.pb import text_pb2 as pb
 
-# Clients retry after a status of 500 or more unless a header forbids it.
+# Clients retry after a status of 500 or more, and some after a 401, unless a header forbids it.
 _PERMANENT: Final = {
+    "missing_api_key",
+    "invalid_api_key",
     "not_implemented",
     "not_supported",
     "request_memory_budget_exceeded",

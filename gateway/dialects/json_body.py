@@ -23,6 +23,16 @@ _FAULT: Final = re.compile(
 )
 _MISSING: Final = re.compile(r"Object missing required field `(?P<name>.*)`")
 _MESSAGE_CHARS: Final = 300
+# An escape in JSON text: two that are one character, one half of such a pair, or any other.
+_ESCAPE: Final = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}|\\.",
+    re.DOTALL,
+)
+_HALF_CHARS: Final = 6
+# A string, or a number without a fraction that is written with one, as in 4.0.
+_INTEGRAL: Final = re.compile(
+    rb'"(?:[^"\\]|\\.)*"|(?<!\d)(-?\d{1,20})\.0{1,20}(?![\deE])', re.DOTALL
+)
 # Template engines and JSON readers recurse over values: deep ones exhaust their stacks.
 _MAX_DEPTH: Final = 64
 
@@ -39,7 +49,7 @@ def decode(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw, where: s
     try:
         # Fields that are skipped or kept as text are not checked by the decoder.
         str(data, "utf-8")
-        return decoder.decode(data)
+        return _decode(decoder, _mend(bytes(data)))
     except msgspec.ValidationError as failure:
         raise _misfit(str(failure), where) from None
     except msgspec.DecodeError as failure:
@@ -48,6 +58,26 @@ def decode(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw, where: s
         raise ServiceError("invalid_request", "The body is not valid UTF-8.") from None
     except RecursionError:
         raise ServiceError("invalid_request", "The body is nested too deeply.") from None
+
+
+def _decode(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
+    """Decode; a number such as 4.0 is an integer where one is expected."""
+    try:
+        return decoder.decode(data)
+    except msgspec.ValidationError as failure:
+        if "Expected `int" not in str(failure) or "got `float`" not in str(failure):
+            raise
+        return decoder.decode(_INTEGRAL.sub(lambda match: match[1] or match[0], data))
+
+
+def _mend(data: bytes) -> bytes:
+    """Return JSON text whose halves of surrogate pairs are U+FFFD.
+
+    Clients that cut text between two UTF-16 units send them.
+    """
+    if b"\\ud" not in data and b"\\uD" not in data:
+        return data
+    return _ESCAPE.sub(lambda m: rb"\ufffd" if len(m[0]) == _HALF_CHARS else m[0], data)
 
 
 def compact(raw: msgspec.Raw) -> bytes:

@@ -19,7 +19,7 @@ from shared.errors import ServiceError
 log = logging.getLogger(__name__)
 
 PUBLIC_PATHS: Final = frozenset({"/", "/health", "/v1/health"})
-_BEARER: Final = "Bearer "
+_SCHEME: Final = "bearer"
 
 
 class Keys:
@@ -47,15 +47,21 @@ class Keys:
         """
         if not self._digests or path in PUBLIC_PATHS:
             return
-        token = headers.get("Authorization") or headers.get("X-Api-Key") or ""
-        token = token.removeprefix(_BEARER)
-        if not token:
+        tokens = [_token(headers.get(name, "")) for name in ("Authorization", "X-Api-Key")]
+        # Clients may send a key of another service in one of them.
+        presented = [_digest(token) for token in tokens if token]
+        if not presented:
             raise ServiceError("missing_api_key", "This server requires an API key.")
-        presented = _digest(token)
         # All keys are compared, so that timing reveals nothing.
-        matches = [hmac.compare_digest(presented, digest) for digest in self._digests]
+        matches = [hmac.compare_digest(p, digest) for p in presented for digest in self._digests]
         if not any(matches):
             raise ServiceError("invalid_api_key", "The API key is not valid.")
+
+
+def _token(credentials: str) -> str:
+    """Return the key of a header, in which the scheme may be in any case or missing."""
+    scheme, space, token = credentials.partition(" ")
+    return token.lstrip(" ") if space and scheme.lower() == _SCHEME else credentials
 
 
 def _read_keys(path: Path) -> list[str]:

@@ -14,6 +14,7 @@ from aiohttp import web
 
 from gateway.context import CONTEXT
 from gateway.dialects.openai import errors
+from gateway.fleet.text_client import TextClient
 from gateway.fleet.text_worker import TextWorker
 from gateway.http.answer import answer_json
 from gateway.routes.route import Route
@@ -28,15 +29,13 @@ def routes() -> list[Route]:
 
 
 async def get_stats(request: web.Request) -> web.Response:
-    worker = _worker(request)
-    stats = [client.cache_stats() for client in worker.clients()]
+    stats = [client.cache_stats() for client in _clients(request)]
     return answer_json(describe(await asyncio.gather(*stats)))
 
 
 async def reset(request: web.Request) -> web.Response:
     """Empty the cache. Idempotent."""
-    worker = _worker(request)
-    freed = await asyncio.gather(*(client.cache_reset() for client in worker.clients()))
+    freed = await asyncio.gather(*(client.cache_reset() for client in _clients(request)))
     report = {
         "cleared": True,
         "freed_bytes": sum(reply.freed_bytes for reply in freed),
@@ -79,7 +78,11 @@ def describe(replies: Sequence[pb.CacheStatsReply]) -> dict[str, Any]:
     }
 
 
-def _worker(request: web.Request) -> TextWorker:
-    worker = request.app[CONTEXT].registry.resolve(request.query.get("model"))
+def _clients(request: web.Request) -> Sequence[TextClient]:
+    """Return the clients of the worker that is named; none on a server without text workers."""
+    registry, model = request.app[CONTEXT].registry, request.query.get("model")
+    if not model and not any(isinstance(worker, TextWorker) for worker in registry.workers):
+        return ()
+    worker = registry.resolve(model)
     worker.require_ready()
-    return worker
+    return worker.clients()

@@ -150,7 +150,6 @@ async def test_a_compressed_body_is_limited_by_its_decompressed_size(harness: Ha
         b"[]",
         b'"x"',
         b'{"messages": [{"role": "user", "content": "\xff"}]}',
-        b'{"messages": [{"role": "user", "content": "\\udfff"}]}',
         b'{"messages": ' + b"[" * 50_000 + b"]" * 50_000 + b"}",
         b'{"messages": "x"}',
         b"{}",

@@ -196,6 +196,12 @@ async def test_text_routes_without_a_text_worker_name_what_is_served(kinds, said
         stack.push_async_callback(context.registry.stop)
         stack.push_async_callback(runner.cleanup)
         session = await stack.enter_async_context(aiohttp.ClientSession(f"http://{host}:{port}"))
+        for method, path in (("GET", "/v1/cache/stats"), ("POST", "/v1/cache/reset")):
+            async with session.request(method, path) as reply:
+                assert reply.status == 200, path
+                report = await reply.json()
+                assert not report.get("enabled")
+                assert not report.get("freed_bytes")
         for path, body in TEXT.items():
             async with session.post(path, json=body) as reply:
                 assert reply.status == 501, path

@@ -169,8 +169,9 @@ class Intake:
     def _too_long(self, count: int, bound: str = "") -> ServiceError:
         return ServiceError(
             "context_length_exceeded",
-            f"The prompt has {bound}{count} tokens, but the context holds "
-            f"{self._context_tokens} and at least one must be left for the answer.",
+            # Clients look for the first words to shorten their history.
+            f"This model's maximum context length is {self._context_tokens} tokens. The prompt has "
+            f"{bound}{count}, and at least one must be left for the answer.",
             details={"n_prompt_tokens": count, "n_ctx": self._context_tokens},
         )
 

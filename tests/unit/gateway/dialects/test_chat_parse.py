@@ -282,7 +282,6 @@ def test_a_forced_choice_and_a_schema_exclude_each_other():
     [
         (b"", "The body is not valid JSON"),
         (b"{", "The body is not valid JSON"),
-        (b'{"messages":[{"role":"user","content":"\\ud800"}]}', "The body is not valid JSON"),
         (b'{"messages":[{"role":"user","content":"\xff"}]}', "The body is not valid UTF-8"),
         (
             b'{"messages":[{"role":"user","content":"x"}],"zz":"\xff"}',

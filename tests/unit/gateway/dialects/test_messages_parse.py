@@ -235,7 +235,8 @@ def test_status_and_type(code, status, kind):
 @pytest.mark.parametrize("code", CODES)
 def test_permanent_errors_forbid_a_retry(code):
     reply = errors.error(ServiceError(code, "m"))
-    permanent = reply.status == 501 or code in ("request_memory_budget_exceeded", "worker_hung")
+    others = {"request_memory_budget_exceeded", "worker_hung", "missing_api_key", "invalid_api_key"}
+    permanent = reply.status == 501 or code in others
     assert (reply.headers.get("x-should-retry") == "false") == permanent
 
 

@@ -73,7 +73,9 @@ def test_without_keys_everything_is_open():
         ({"Authorization": "Bearer sesame"}, ""),
         ({"Authorization": "sesame"}, ""),
         ({"Authorization": "Bearer second"}, ""),
-        ({"Authorization": "bearer sesame"}, "invalid_api_key"),
+        ({"Authorization": "bearer sesame"}, ""),
+        ({"Authorization": "BEARER  sesame"}, ""),
+        ({"Authorization": "Basic sesame"}, "invalid_api_key"),
         ({"Authorization": "Bearer sesame "}, "invalid_api_key"),
         ({"Authorization": "Bearer SESAME"}, "invalid_api_key"),
         ({"Authorization": "Bearer \udcff"}, "invalid_api_key"),
@@ -81,7 +83,9 @@ def test_without_keys_everything_is_open():
         ({"X_Api_Key": "Bearer sesame"}, ""),
         ({"X_Api_Key": "wrong"}, "invalid_api_key"),
         ({"Authorization": "", "X_Api_Key": "sesame"}, ""),
-        ({"Authorization": "wrong", "X_Api_Key": "sesame"}, "invalid_api_key"),
+        ({"Authorization": "Bearer of-another-service", "X_Api_Key": "sesame"}, ""),
+        ({"Authorization": "Bearer sesame", "X_Api_Key": "wrong"}, ""),
+        ({"Authorization": "wrong", "X_Api_Key": "wrong"}, "invalid_api_key"),
     ],
 )
 def test_credentials(headers, code):
