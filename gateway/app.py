@@ -25,8 +25,8 @@ from gateway.http.body import BODY_TIMEOUT_S
 from gateway.http.sse import open_stream
 from gateway.http.stall import send_response
 from gateway.responses.context import set_up
-from gateway.routes import metrics
 from gateway.routes.catalog import list_routes
+from gateway.routes.operations import metrics
 from gateway.routes.route import Route
 from shared.errors import ServiceError
 

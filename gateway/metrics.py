@@ -1,7 +1,7 @@
 """Counters of the gateway: HTTP responses by route and code, and tokens and time of generation.
 
-Owns the rules of counting. Counters of workers arrive in their heartbeats; routes/metrics.py
-renders both. Runs on the gateway's event loop.
+Owns the rules of counting. Counters of workers arrive in their heartbeats;
+routes/operations/metrics.py renders both. Runs on the gateway's event loop.
 
 A generation request counts once, when it has run to its end: one that fails, or whose client
 disconnects, does not. The reference leaves streams of text completions out of its totals.

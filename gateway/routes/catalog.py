@@ -8,7 +8,8 @@ from __future__ import annotations
 import importlib
 from dataclasses import replace
 
-from gateway.routes import health, images, models
+from gateway.routes import images
+from gateway.routes.operations import health, models
 from gateway.routes.route import Route
 from shared.kind import KINDS
 
