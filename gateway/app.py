@@ -126,10 +126,17 @@ async def error_boundary(request: web.Request, handler: Handler) -> web.StreamRe
 def _render_error(
     request: web.Request, error: ServiceError, headers: Mapping[str, str]
 ) -> web.Response:
-    dialect = request.app[_OWNERS].get(request.path, errors)
-    reply = dialect.error(error)
+    reply = _find_dialect(request).error(error, request[_ID])
     log.info("%s: %s %s: %d %s", *_label(request), reply.status, error.code)
     return web.Response(status=reply.status, body=reply.body, headers={**reply.headers, **headers})
+
+
+def _find_dialect(request: web.Request) -> ErrorDialect:
+    """Return the dialect that owns a path; an unknown one belongs with the path above it."""
+    owners, path = request.app[_OWNERS], request.path
+    while path not in owners and path:
+        path = path.rpartition("/")[0]
+    return owners.get(path, errors)
 
 
 def _label(request: web.Request) -> tuple[str, str, str]:

@@ -125,8 +125,8 @@ def headers_of(failure: ServiceError) -> dict[str, str]:
 class ErrorDialect(Protocol):
     """Renders the errors of a group of routes."""
 
-    def error(self, failure: ServiceError) -> ErrorReply:
-        """Return the HTTP response."""
+    def error(self, failure: ServiceError, request_id: str | None = None) -> ErrorReply:
+        """Return the HTTP response; some dialects repeat the id of its headers in the body."""
 
 
 class Renderer(Protocol):

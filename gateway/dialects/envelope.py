@@ -62,6 +62,6 @@ def envelope(failure: ServiceError) -> dict[str, Any]:
     return fields | failure.details
 
 
-def error(failure: ServiceError) -> ErrorReply:
+def error(failure: ServiceError, _request_id: str | None = None) -> ErrorReply:
     status = FORMS[failure.code][0]
     return ErrorReply(status, orjson.dumps({"error": envelope(failure)}), headers_of(failure))

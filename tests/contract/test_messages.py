@@ -200,12 +200,21 @@ async def test_a_refusal_has_anthropics_form_and_a_request_id(harness: Harness, 
             await client.messages.create(**refused, stream=stream)
         assert caught.value.type == "invalid_request_error"
         assert caught.value.request_id.startswith("req_")
+        assert caught.value.body["request_id"] == caught.value.request_id
     greedy = ask("x", thinking={"type": "enabled", "budget_tokens": 5000})
     with pytest.raises(anthropic.BadRequestError, match=r"thinking\.budget_tokens"):
         await client.messages.create(**greedy)
     with pytest.raises(anthropic.ServiceUnavailableError) as caught:
         await client.messages.create(**ask("[refuse=server_busy]"))
     assert caught.value.type == "overloaded_error"
+
+
+async def test_an_unknown_path_below_a_route_has_the_form_of_that_route(harness: Harness):
+    await harness.start()
+    status, reply = await harness.get("/v1/messages/none/at/all")
+    assert (status, reply["type"], reply["error"]["type"]) == (404, "error", "not_found_error")
+    status, reply = await harness.get("/v1/chat/completions/none")
+    assert (status, "type" in reply, reply["error"]["param"]) == (404, False, None)
 
 
 async def test_errors_without_a_handler_have_the_same_form(harness: Harness):

@@ -51,17 +51,17 @@ _DETAILS: Final = {"thread": {"error_code": "thread_unsupported_request", "unsup
 assert FORMS.keys() == CODES.keys()
 
 
-def envelope(failure: ServiceError) -> dict[str, Any]:
+def envelope(failure: ServiceError, request_id: str | None = None) -> dict[str, Any]:
     """Return the error object, which is the same as a response and inside a stream."""
     fields = {"type": FORMS[failure.code][1], "message": _message(failure), **failure.details}
     if failure.param in _DETAILS:
         fields["details"] = _DETAILS[failure.param]
-    return {"type": "error", "error": fields, "request_id": None}
+    return {"type": "error", "error": fields, "request_id": request_id}
 
 
-def error(failure: ServiceError) -> ErrorReply:
+def error(failure: ServiceError, request_id: str | None = None) -> ErrorReply:
     status = FORMS[failure.code][0]
-    return ErrorReply(status, orjson.dumps(envelope(failure)), headers_of(failure))
+    return ErrorReply(status, orjson.dumps(envelope(failure, request_id)), headers_of(failure))
 
 
 def _message(failure: ServiceError) -> str:
