@@ -315,7 +315,7 @@ def test_a_prompt_that_leaves_no_room_is_refused_with_both_numbers(length):
 def test_a_text_that_is_far_too_long_is_refused_by_its_beginning(request_):
     error = refusal(request_)
     assert (error.code, error.details["n_ctx"]) == ("context_length_exceeded", CONTEXT_TOKENS)
-    assert "has more than 1600 tokens" in error.message
+    assert "maximum context length is 100 tokens. The prompt has more than 1600" in error.message
 
 
 def test_a_prompt_with_room_for_one_token_is_taken():
