@@ -159,7 +159,7 @@ async def test_a_vector_does_not_depend_on_the_other_texts(http, reference):
         ("\0\u202e🙂\ufffd", 200),
         (["a"] * 300, 200),
         ([[0], [30521]], 200),
-        ("\ud800", 400),
+        ("\ud800", 200),
         ("", 400),
         ([[-1]], 400),
         ([["a"]], 400),
