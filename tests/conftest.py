@@ -1,7 +1,12 @@
-"""Fixtures of all tests: Redis, without which tests that need it are deselected; `--quick`."""
+"""Fixtures of all tests: Redis, without which tests that need it are deselected; `--quick`.
+
+Garbage is not collected while tests are, and never looked for in what their modules have imported:
+the official clients and transformers are hundreds of thousands of objects that stay.
+"""
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from typing import Final
 
@@ -21,6 +26,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help=f"leave out the tests marked slow; at most {_FEW} examples per property",
     )
+
+
+def pytest_configure() -> None:
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.enable()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

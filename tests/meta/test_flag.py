@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ SETTINGS = [entry for group in resolution.GROUPS for entry in entries(group)]
 OTHERS = {"HF_TOKEN"}
 
 
+@cache
 def served_flags() -> set[str]:
     parser = cli.build_parser()
     hidden = {
@@ -38,19 +40,19 @@ def served_names() -> set[str]:
     return {name for entry in SETTINGS for name in entry.declaration.env} | OTHERS
 
 
-@pytest.mark.parametrize("entry", SETTINGS, ids=lambda entry: entry.name)
-def test_a_default_is_valid(entry):
-    assert entry.decode(entry.default, entry.name) == entry.default
+def test_a_default_is_valid():
+    for entry in SETTINGS:
+        assert entry.decode(entry.default, entry.name) == entry.default, entry.name
 
 
-@pytest.mark.parametrize("flag", FLAGS)
-def test_a_flag_is_served_or_refused(flag):
-    assert (flag in served_flags()) != (flag in refused.FLAGS)
-
-
-@pytest.mark.parametrize("name", ENVIRONMENT)
-def test_an_environment_name_is_served_or_refused(name):
-    assert (name in served_names()) != (name in refused.ENVIRONMENT)
+@pytest.mark.parametrize(
+    ("names", "served", "not_served"),
+    [(FLAGS, served_flags, refused.FLAGS), (ENVIRONMENT, served_names, refused.ENVIRONMENT)],
+    ids=["flags", "environment"],
+)
+def test_a_name_is_served_or_refused(names, served, not_served):
+    found = served()
+    assert [name for name in names if (name in found) == (name in not_served)] == []
 
 
 def test_only_names_of_the_reference_are_refused():

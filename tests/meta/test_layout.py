@@ -5,11 +5,9 @@ from __future__ import annotations
 import ast
 import statistics
 from collections import Counter
-from pathlib import Path
 
-import pytest
+from tests.meta.source import ROOT, list_nodes
 
-ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("gateway", "workers", "shared", "deploy")
 MOST_MODULES = 16
 MOST_LINES = 300
@@ -46,20 +44,28 @@ def test_modules_are_short():
 def test_a_class_name_is_given_once():
     found = {}
     for path in MODULES:
-        for node in ast.walk(ast.parse(read(path))):
+        for node in list_nodes(ROOT / path):
             if isinstance(node, ast.ClassDef):
                 found.setdefault(node.name, []).append(str(path))
     assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if str(p).startswith(BOUNDED)], ids=str)
-def test_our_own_modules_are_imported_under_their_names(path):
-    for node in ast.walk(ast.parse(read(path))):
-        if not isinstance(node, ast.Import | ast.ImportFrom):
-            continue
-        module = getattr(node, "module", None) or ""
-        for item in node.names:
-            name = f"{module}.{item.name}".lstrip(".")
-            # Aliases of generated modules are allowed: text_pb2 as pb.
-            if name.startswith(PACKAGES) and not name.startswith("shared.pb"):
-                assert item.asname is None, f"{name} as {item.asname}"
+def test_our_own_modules_are_imported_under_their_names():
+    aliases = {
+        f"{path}: {name} as {alias}"
+        for path in MODULES
+        for name, alias in list_aliases(ROOT / path)
+        # Aliases of generated modules are allowed: text_pb2 as pb.
+        if name.startswith(PACKAGES) and not name.startswith("shared.pb")
+    }
+    assert aliases == set()
+
+
+def list_aliases(path):
+    """Yield the full names that a module imports under others, and those."""
+    for node in list_nodes(path):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            module = getattr(node, "module", None) or ""
+            for item in node.names:
+                if item.asname is not None:
+                    yield f"{module}.{item.name}".lstrip("."), item.asname
