@@ -6,11 +6,11 @@ import asyncio
 import json
 
 import aiohttp
-import openai
 import pytest
 
 from shared.pb import common_pb2 as common
 from tests.contract.audio_harness import AudioHarness, open_audio_harness
+from tests.contract.openai_client import connect
 from tests.wait import until
 
 TRANSCRIBE, TRANSLATE = "/v1/audio/transcriptions", "/v1/audio/translations"
@@ -180,8 +180,7 @@ async def test_fields_are_checked_before_the_call(make_studio):
 @pytest.mark.filterwarnings("ignore:deprecated:DeprecationWarning")
 async def test_the_official_client_reads_every_form(make_studio, style, said):
     studio = await make_studio()
-    url = f"{studio.harness.url}/v1"
-    async with openai.AsyncOpenAI(base_url=url, api_key="none") as client:
+    async with connect(studio.harness) as client:
         for task in (client.audio.transcriptions, client.audio.translations):
             answer = await task.create(
                 file=("a.wav", b"Hello you there"), model="whisper-1", response_format=style

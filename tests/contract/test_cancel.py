@@ -106,7 +106,7 @@ async def test_a_stalled_client_does_not_delay_others(harness: Harness):
     # Small buffers, so that the gateway notices soon.
     slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     slow.connect((host, int(port)))
-    data = body("slow [tokens=4000] [big]", stream=True)
+    data = body("slow [tokens=400] [big]", stream=True)
     slow.sendall(f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(data)}\r\n\r\n".encode())
     slow.sendall(data)
     await until(lambda: harness.worker.active == 1)
@@ -121,7 +121,7 @@ async def test_a_stalled_client_does_not_delay_others(harness: Harness):
 async def test_a_stalled_client_loses_its_request_above_the_limit(harness: Harness):
     harness.add_worker(step_s=0.0)
     await harness.start()
-    reader, writer = await connect(harness, "slow [tokens=4000] [big]", stream=True)
+    reader, writer = await connect(harness, "slow [tokens=400] [big]", stream=True)
     # Stop reading from the socket too.
     writer.transport.pause_reading()
     await until(lambda: harness.worker.cancelled, 30.0)

@@ -8,6 +8,7 @@ import openai
 import pytest
 
 from tests.contract.harness import CHAT, Harness, body, read_text
+from tests.contract.openai_client import connect
 from tests.wait import until
 
 
@@ -81,8 +82,9 @@ async def test_tokens_arrive_one_by_one(harness: Harness):
 
 
 async def test_a_silent_stream_gets_pings(harness: Harness):
+    harness.add_worker(step_s=0.1)
     await harness.start(sse_ping_interval_s=1)
-    data = body("hi [prefill=1100]", stream=True)
+    data = body("hi [prefill=12] [tokens=2]", stream=True)
     async with harness.session.post(CHAT, data=data) as reply:
         raw = await reply.read()
     assert raw.count(b": ping\n\n") >= 1
@@ -126,12 +128,12 @@ async def test_priority_and_arrival_reach_the_worker(harness: Harness):
 
 
 async def test_high_priority_overtakes_low_in_the_gateway(harness: Harness):
-    harness.add_worker(slots=1, step_s=0.002)
+    harness.add_worker(slots=1, step_s=0.01)
     await harness.start()
     order = []
 
     async def ask(name: str, priority: str) -> None:
-        await harness.answer(f"{name} [tokens=100]", headers={"X-Priority": priority})
+        await harness.answer(f"{name} [tokens=10]", headers={"X-Priority": priority})
         order.append(name)
 
     low = [asyncio.create_task(ask(f"low{index}", "low")) for index in range(8)]
@@ -171,7 +173,7 @@ async def test_media_is_refused_before_it_is_fetched(
 @pytest.fixture
 async def client(harness: Harness):
     await harness.start()
-    async with openai.AsyncOpenAI(base_url=f"{harness.url}/v1", api_key="none") as made:
+    async with connect(harness) as made:
         yield made
 
 
@@ -216,7 +218,7 @@ async def test_the_openai_client_raises_a_failure_inside_a_stream(harness: Harne
     harness.add_worker(step_s=0.05)
     await harness.start(timeout_s=1)
     messages = [{"role": "user", "content": "hi [tokens=4000]"}]
-    async with openai.AsyncOpenAI(base_url=f"{harness.url}/v1", api_key="none") as client:
+    async with connect(harness) as client:
         stream = await client.chat.completions.create(model="x", messages=messages, stream=True)
         assert (await anext(stream)).choices[0].delta.role == "assistant"
         with pytest.raises(openai.APIError) as caught:

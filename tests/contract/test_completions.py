@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 
-import openai
 import pytest
 
 from tests.contract.harness import Harness
+from tests.contract.openai_client import connect
 from tests.wait import until
 
 PATH = "/v1/completions"
@@ -17,7 +17,7 @@ PATH = "/v1/completions"
 @pytest.fixture
 async def client(harness: Harness):
     await harness.start()
-    async with openai.AsyncOpenAI(base_url=f"{harness.url}/v1", api_key="none") as made:
+    async with connect(harness) as made:
         yield made.completions
 
 

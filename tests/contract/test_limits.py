@@ -13,9 +13,9 @@ from tests.wait import until
 
 
 async def test_every_request_of_an_overload_gets_a_response(harness: Harness):
-    harness.add_worker(slots=4, step_s=0.001)
+    harness.add_worker(slots=4, step_s=0.02)
     await harness.start(max_queue_depth=8)
-    tasks = [asyncio.create_task(harness.post(f"{i} [tokens=400]")) for i in range(12)]
+    tasks = [asyncio.create_task(harness.post(f"{i} [tokens=30]")) for i in range(12)]
     await until(lambda: harness.context.registry.default().admission.depth == 8)
     refused = await asyncio.gather(*(harness.post("more") for _ in range(80)))
     for status, reply in refused:

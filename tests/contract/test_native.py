@@ -93,10 +93,11 @@ async def test_a_disconnect_frees_the_slot(harness: Harness):
 
 
 async def test_a_client_sets_the_ping_interval(harness: Harness):
+    harness.add_worker(step_s=0.1)
     await harness.start(start_timeout_s=0.1, sse_ping_interval_s=-1)
 
     async def count_pings(**fields: Any) -> int:
-        body = dump(prompt="hi [prefill=800]", stream=True, **fields)
+        body = dump(prompt="hi [prefill=14] [tokens=2]", stream=True, **fields)
         async with harness.session.post(PATH, data=body) as reply:
             return (await reply.read()).count(b": ping\n\n")
 

@@ -151,7 +151,7 @@ async def test_storing_can_be_switched_off(harness: Harness):
 
 async def test_a_response_larger_than_the_store_is_still_sent(harness: Harness, caplog):
     await harness.start(responses_store_max_bytes=500)
-    made = await create(harness, "[tokens=20] [big] hi")
+    made = await create(harness, "[tokens=2] [big] hi")
     assert f"{made['id']} is not stored" in caplog.text
     assert (await call(harness, "GET", f"{PATH}/{made['id']}"))[0] == 404
 

@@ -109,6 +109,7 @@ async def test_the_second_attempt_forces_every_id_of_the_first(harness: Harness)
     assert first.chat == second.chat
 
 
+@pytest.mark.slow
 async def test_many_streams_survive_many_losses(harness: Harness):
     harness.add_worker(slots=8)
     await harness.start(max_queue_depth=32)
@@ -126,9 +127,9 @@ async def test_many_streams_survive_many_losses(harness: Harness):
 async def test_requests_are_resumed_at_another_replica(harness: Harness):
     harness.add_worker(replicas=2)
     await harness.start()
-    wanted = await harness.text("x [tokens=400]", seed=2)
+    wanted = await harness.text("x [tokens=150]", seed=2)
     first, second = harness.workers
-    reading = [asyncio.create_task(harness.text("x [tokens=400]", seed=2)) for _ in range(4)]
+    reading = [asyncio.create_task(harness.text("x [tokens=150]", seed=2)) for _ in range(4)]
     await until(lambda: first.active and second.active)
     await first.stop()
     assert await asyncio.gather(*reading) == [wanted] * 4
@@ -263,9 +264,10 @@ async def test_a_missing_watch_is_opened_again(harness: Harness):
 
 
 async def test_a_request_survives_the_end_of_its_workers_heartbeats(harness: Harness):
+    harness.add_worker(step_s=0.02)
     await harness.start()
-    wanted = await harness.text("x [tokens=400]", seed=9)
-    reading = asyncio.create_task(harness.text("x [tokens=400]", seed=9))
+    wanted = await harness.text("x [tokens=60]", seed=9)
+    reading = asyncio.create_task(harness.text("x [tokens=60]", seed=9))
     await until(lambda: harness.worker.active == 1)
     harness.worker.end_pulses()
     assert await reading == wanted

@@ -27,7 +27,7 @@ def post(harness: Harness, data: bytes) -> socket.socket:
 async def test_a_response_that_is_not_read_is_aborted(harness: Harness, stream: bool):
     harness.add_worker(step_s=0.0)
     await harness.start(stall_s=0.2)
-    data = body("slow [tokens=4000] [big]", stream=stream)
+    data = body("slow [tokens=400] [big]", stream=stream)
     client = post(harness, data)
     await until(lambda: len(harness.worker.submitted) == 1)
     await until(lambda: not harness.connections, 30)

@@ -7,7 +7,7 @@ the same worker serves a whole test and a worker in another process needs no rem
     think=N      the first N tokens are a reasoning block
     tool=N       the last N tokens are the arguments of a tool call
     calls=N      nothing but a call of the first tool, until there are N results of calls
-    big          each token is a kilobyte of text
+    big          each token is some 25 kilobytes of text
     hold=N       text is held back for N tokens at a time, ids are not
     prefill=N    steps before the first token
     accept=S     seconds until Submit answers
@@ -125,7 +125,7 @@ class Script:
     def _text(self, position: int, number: int) -> str:
         if self.calls and (offset := position - self.number("think", 0)) >= 0:
             return _ARGUMENTS[offset].replace("%d", str(self.results + 1))
-        return _WORDS[number % len(_WORDS)] * (500 if "big" in self.directions else 1)
+        return _WORDS[number % len(_WORDS)] * (5000 if "big" in self.directions else 1)
 
     def _kind(self, position: int) -> pb.BlockStart.Kind.ValueType:
         if position < self.number("think", 0):

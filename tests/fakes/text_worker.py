@@ -89,6 +89,8 @@ class FakeTextWorker(text_pb2_grpc.TextServicer, worker_pb2_grpc.WorkerServicer)
         self._pulses: set[asyncio.Queue[worker_pb2.Heartbeat | None]] = set()
         self._queue: list[Sequence] = []
         self._batch: list[Sequence] = []
+        # Set once there is a sequence to run: an idle engine takes no time from the tests.
+        self._work = asyncio.Event()
         self._step = 0
         self._stalled = False
         self._dying: asyncio.Task[None] | None = None
@@ -224,6 +226,7 @@ class FakeTextWorker(text_pb2_grpc.TextServicer, worker_pb2_grpc.WorkerServicer)
         self._drop(request.gateway_id, request.key)
         self._queue.append(sequence)
         self._queue.sort(key=lambda sequence: sequence.rank)
+        self._work.set()
         return pb.Accepted(
             prompt_tokens=sequence.script.prompt_tokens,
             max_tokens=sequence.script.length,
@@ -276,6 +279,9 @@ class FakeTextWorker(text_pb2_grpc.TextServicer, worker_pb2_grpc.WorkerServicer)
 
     async def _run(self) -> None:
         while True:
+            if not self._queue and not self._batch:
+                self._work.clear()
+                await self._work.wait()
             await asyncio.sleep(self.step_s)
             self._admit()
             if self._batch and not self._stalled:
