@@ -17,7 +17,7 @@ from tests.redis_server import PROGRAM, RedisServer, is_installed
 
 _LEFT_OUT = pytest.StashKey[list[str]]()
 # Examples per property under `--quick`.
-_FEW: Final = 10
+_FEW: Final = 5
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,12 +21,34 @@ RATE_HZ = 22_050
 TONE = (np.sin(np.arange(RATE_HZ // 4) * 0.2) / 2).astype(np.float32)
 
 
-def convert(*words, channels=1):
-    """Return a tone in another coding, made by ffmpeg."""
-    source = ("-f", "f32le", "-ar", str(RATE_HZ), "-ac", str(channels), "-i", "pipe:0")
+# Coding → its steps, of the 24 bits that are compared.
+STEPS = {
+    "u8": 2**7,
+    "s16le": 2**15,
+    "s24le": 2**23,
+    "s32le": 2**23,
+    "f32le": 2**23,
+    "f64le": 2**23,
+}
+
+
+def convert(*words):
+    """Return a tone in another coding, made by ffmpeg and of unknown length."""
+    source = ("-f", "f32le", "-ar", str(RATE_HZ), "-ac", "1", "-i", "pipe:0")
     command = ["ffmpeg", "-v", "error", *source, *words, "-f", "wav", "pipe:1"]
-    data = np.repeat(TONE, channels).tobytes()
-    return subprocess.run(command, input=data, capture_output=True, check=True).stdout
+    return subprocess.run(command, input=TONE.tobytes(), capture_output=True, check=True).stdout
+
+
+@cache
+def convert_to_each(channels):
+    """Return a tone in each of `STEPS` codings, made by one ffmpeg."""
+    source = ("-f", "f32le", "-ar", str(RATE_HZ), "-ac", str(channels), "-i", "pipe:0")
+    with tempfile.TemporaryDirectory() as folder:
+        paths = {coding: Path(folder, coding) for coding in STEPS}
+        outputs = [["-c:a", f"pcm_{c}", "-f", "wav", str(path)] for c, path in paths.items()]
+        command = ["ffmpeg", "-v", "error", *source, *itertools.chain(*outputs)]
+        subprocess.run(command, input=np.repeat(TONE, channels).tobytes(), check=True)
+        return {coding: path.read_bytes() for coding, path in paths.items()}
 
 
 def load(data):
@@ -32,19 +58,9 @@ def load(data):
 
 
 @pytest.mark.parametrize("channels", [1, 2, 6])
-@pytest.mark.parametrize(
-    ("coding", "steps"),
-    [
-        ("u8", 2**7),
-        ("s16le", 2**15),
-        ("s24le", 2**23),
-        ("s32le", 2**23),
-        ("f32le", 2**23),
-        ("f64le", 2**23),
-    ],
-)
+@pytest.mark.parametrize(("coding", "steps"), STEPS.items())
 def test_every_uncompressed_coding_is_read(coding, steps, channels):
-    layout, samples = load(convert("-c:a", f"pcm_{coding}", channels=channels))
+    layout, samples = load(convert_to_each(channels)[coding])
     assert (layout.rate_hz, layout.channels) == (RATE_HZ, channels)
     assert samples.dtype == np.float32
     assert np.allclose(samples, TONE, atol=2 / steps)
@@ -59,6 +75,12 @@ def test_chunks_before_the_samples_are_skipped():
     data = write_header(8000, 4) + b"\1\0\2\0"
     odd = b"LIST" + struct.pack("<I", 3) + b"abc\0"
     assert len(load(data[:36] + odd + data[36:])[1]) == 2
+
+
+def test_a_file_that_was_written_to_a_pipe_is_read():
+    layout, samples = load(convert("-c:a", "pcm_s16le"))
+    assert layout.rate_hz == RATE_HZ
+    assert np.allclose(samples, TONE, atol=2 / STEPS["s16le"])
 
 
 @pytest.mark.parametrize("size", [None, 0, 100])

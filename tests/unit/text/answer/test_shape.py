@@ -327,7 +327,11 @@ CHANNELS = (
 GRAMMAR = pb.Grammar(json_schema=json.dumps({"enum": ["yes", "no"]}))
 
 
-@pytest.mark.parametrize("logprobs", [None, pb.Logprobs(top=0)])
+@pytest.mark.parametrize(
+    "logprobs",
+    [pytest.param(None, marks=pytest.mark.slow), pb.Logprobs(top=0)],
+    ids=["plain", "logprobs"],
+)
 @pytest.mark.parametrize(
     ("text", "template", "fields"),
     [

@@ -31,9 +31,13 @@ def tokenizer():
     return AutoTokenizer.from_pretrained(starter_folder())
 
 
+@pytest.fixture(scope="module")
+def vocabulary(tokenizer):
+    return llguidance.hf.from_tokenizer(tokenizer, n_vocab=VOCAB)
+
+
 @pytest.fixture
-def matcher(tokenizer):
-    vocabulary = llguidance.hf.from_tokenizer(tokenizer, n_vocab=VOCAB)
+def matcher(vocabulary):
     return LLMatcher(vocabulary, LLMatcher.grammar_from_regex("yes"))
 
 
