@@ -308,9 +308,9 @@ async def test_a_cancelled_call_frees_its_slot_and_ends_its_encoder(worker):
     worker.log.permits.release(1)
     await until(lambda: sum(worker.model_thread.load()) == 0)
     worker.log.permits.release(100)
-    # Another call is served after the rest of the cancelled one.
+    # Another call is served. Of the cancelled one, the second piece may have begun, and no more.
     await read(worker.stub.Speak(ask("Hello there.")))
-    assert len(worker.network.calls) == 3
+    assert len(worker.network.calls) in (2, 3)
 
 
 async def test_a_call_past_its_deadline_fails(worker):
