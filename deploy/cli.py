@@ -191,6 +191,10 @@ def keep_files(lock: rundir.Lock, config: Path) -> None:
             rundir.touch(config)
 
 
+def _find_log_file(name: str) -> Path | None:
+    return Path(name).expanduser().absolute() if name else None
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words and words[0] in COMMANDS:
@@ -200,7 +204,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options = build_parser().parse_args(words)
         launch = resolve(LaunchSettings, options, os.environ, {}, "launcher")
         fleet = prepare(options, os.environ)
-        code = run(fleet, os.environ, Path(launch.log_file).absolute() if launch.log_file else None)
+        code = run(fleet, os.environ, _find_log_file(launch.log_file))
     except (
         ConfigError,
         PermanentError,

@@ -132,10 +132,11 @@ def _render_error(
 
 
 def _find_dialect(request: web.Request) -> ErrorDialect:
-    """Return the dialect that owns a path; an unknown one belongs with the path above it."""
+    """Return the dialect that owns a path; an unknown path belongs with the route above it."""
     owners, path = request.app[_OWNERS], request.path
-    while path not in owners and path:
-        path = path.rpartition("/")[0]
+    if path not in owners:
+        above = (owner for owner in owners if path.startswith(f"{owner}/"))
+        path = max(above, key=len, default="")
     return owners.get(path, errors)
 
 

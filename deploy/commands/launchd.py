@@ -12,7 +12,6 @@ import pwd
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from deploy.run import launchctl, launchd
 from shared.declaration import ConfigError
@@ -67,14 +66,14 @@ def _write(options: argparse.Namespace, account: launchd.Account, default: Path)
     where = options.folder or launchd.folder(options.place, account)
     logs = (options.logs or account.home / "Library" / "Logs" / "mlxcel").absolute()
     config = options.config.absolute() if options.config else None
-    shared: Any = (logs, os.environ)
-    if options.per_process:
-        file = config or default
-        jobs = list(launchd.describe_processes(options.place, account, file, *shared))
-    else:
-        jobs = [launchd.describe_server(options.place, account, config, *shared)]
     if config is not None and not config.is_file():
         raise ConfigError(f"{config}: no such file")
+    place, environ = options.place, os.environ
+    if options.per_process:
+        described = launchd.describe_processes(place, account, config or default, logs, environ)
+        jobs = list(described)
+    else:
+        jobs = [launchd.describe_server(place, account, config, logs, environ)]
     logs.mkdir(parents=True, exist_ok=True)
     if os.geteuid() == 0:
         os.chown(logs, account.uid, -1)

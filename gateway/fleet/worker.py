@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
-from gateway.fleet.worker_watch import State, WorkerWatch
+from gateway.fleet.worker_watch import LIVE, State, WorkerWatch
 from shared.errors import ServiceError
 from shared.fleet import WorkerEntry
 from shared.pb import worker_pb2
@@ -71,7 +71,7 @@ class Worker:
         """
         self.refuse_failed()
         card = self.card
-        if card is not None and self.state in ("ready", "busy"):
+        if card is not None and self.state in LIVE:
             return card
         if card is None:
             raise ServiceError("model_loading", "Loading model", retry_after_s=1.0)

@@ -7,7 +7,7 @@ The RPCs are in the clients. Runs on the gateway's event loop; time is injected.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final, Literal, Protocol
 
 from shared import start_failure
@@ -32,6 +32,8 @@ LOSS_CODES: Final = frozenset(
 # hung: silent, or past its limit on a step, and about to be killed.
 # failed: it can't start, and its supervisor tries again from time to time.
 State = Literal["loading", "ready", "busy", "hung", "down", "failed"]
+# In these a worker serves requests, if need be after its present step.
+LIVE: Final[Collection[State]] = ("ready", "busy")
 
 
 class WorkerObserver(Protocol):
@@ -90,8 +92,8 @@ class WorkerWatch:
 
     @property
     def live(self) -> bool:
-        """Whether it serves requests, if need be after its present step."""
-        return self.state in ("ready", "busy")
+        """Whether it serves requests."""
+        return self.state in LIVE
 
     @property
     def expected(self) -> bool:

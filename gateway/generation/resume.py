@@ -117,13 +117,11 @@ class History:
             self._charges = 0
         elif box.started_s is not None:
             hung = error.code == "worker_hung"
+            if self.isolate and hung:
+                raise error
             if self.isolate:
-                raise (
-                    error
-                    if hung
-                    else ServiceError(
-                        "engine_failed", "The model worker failed on this request repeatedly."
-                    )
+                raise ServiceError(
+                    "engine_failed", "The model worker failed on this request repeatedly."
                 )
             self._charges += _CHARGES_TO_ISOLATE if hung else 1
         self.isolate = self._charges >= _CHARGES_TO_ISOLATE

@@ -190,17 +190,22 @@ async def test_a_prompt_that_crashes_the_worker_in_submit_fails_soon(harness: Ha
     assert len(harness.worker.submitted) == 7
 
 
-async def test_a_request_that_crashes_workers_fails_alone(harness: Harness):
+async def answer_beside_others(harness: Harness, prompt: str) -> tuple[int, dict]:
+    """Return the answer to a bad request; the texts of six others equal an undisturbed run."""
     harness.add_worker(slots=8)
     await harness.start()
     prompts = [f"good {index} [tokens=60]" for index in range(6)]
-    wanted = [await harness.text(prompt, seed=3) for prompt in prompts]
+    wanted = [await harness.text(good, seed=3) for good in prompts]
     async with supervised(harness):
-        good = [asyncio.create_task(harness.text(prompt, seed=3)) for prompt in prompts]
-        status, reply = await harness.post("bad [poison=0]")
-        assert status == 500
-        assert reply["error"]["type"] == "server_error"
-        assert await asyncio.gather(*good) == wanted
+        running = [asyncio.create_task(harness.text(good, seed=3)) for good in prompts]
+        answer = await harness.post(prompt)
+        assert await asyncio.gather(*running) == wanted
+    return answer
+
+
+async def test_a_request_that_crashes_workers_fails_alone(harness: Harness):
+    status, reply = await answer_beside_others(harness, "bad [poison=0]")
+    assert (status, reply["error"]["type"]) == (500, "server_error")
     await harness.idle()
     isolated = [request for request in harness.worker.submitted if request.isolate]
     assert isolated
@@ -220,14 +225,7 @@ async def test_a_request_that_crashes_workers_late_fails_alone(harness: Harness)
 
 
 async def test_a_request_whose_step_hangs_fails_alone_and_names_the_limit(harness: Harness):
-    harness.add_worker(slots=8)
-    await harness.start()
-    prompts = [f"good {index} [tokens=60]" for index in range(6)]
-    wanted = [await harness.text(prompt, seed=3) for prompt in prompts]
-    async with supervised(harness):
-        good = [asyncio.create_task(harness.text(prompt, seed=3)) for prompt in prompts]
-        status, reply = await harness.post("bad [hang=0]")
-        assert await asyncio.gather(*good) == wanted
+    status, reply = await answer_beside_others(harness, "bad [hang=0]")
     assert (status, reply["error"]["type"]) == (500, "server_error")
     assert "took longer than 120 s (--step-timeout)" in reply["error"]["message"]
     attempts = [r for r in harness.worker.submitted if "bad" in prompt_text(r)]

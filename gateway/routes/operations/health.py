@@ -16,6 +16,7 @@ from gateway.context import CONTEXT
 from gateway.dialects.openai import errors
 from gateway.fleet.text_worker import TextWorker
 from gateway.fleet.worker import Worker
+from gateway.fleet.worker_watch import LIVE
 from gateway.http.answer import answer_json
 from gateway.routes.route import Route
 
@@ -40,7 +41,7 @@ def describe(worker: Worker, workers: Sequence[Worker]) -> tuple[int, dict[str, 
     """Return the status and the report."""
     card, state = worker.card, worker.state
     rows = [_row(each) for each in workers]
-    if card is None or state not in ("ready", "busy"):
+    if card is None or state not in LIVE:
         return 503, _describe_unready(worker, rows)
     if not isinstance(worker, TextWorker):
         report = {"model": card.name, "context_size": card.context_tokens}
