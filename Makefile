@@ -8,7 +8,7 @@ CONFIG := deploy/mlxcel.toml
 PORT   :=
 ARGS   :=
 # Starts a program that ends without a traceback when it is interrupted.
-ENTRY  := -m deploy.entry
+ENTRY  := -S deploy/entry.py
 OTHER   = .venv-$(notdir $(PYTHON))
 PYTEST := $(BIN)/python -m deploy.setup.openblas $(BIN)/python -m pytest
 PARALLEL := --numprocesses auto --dist worksteal

@@ -1,9 +1,10 @@
 """Starts a program so that a stop signal never shows a traceback, however early it arrives.
 
 `python -m deploy.entry MODULE …` imports a module and calls its `main`; `mlxcel-server` is
-`deploy.cli` started that way. A program that waits for nothing ends at once with 128 + signal, as a
-shell reports it; `deploy.run.launcher` has handlers of its own. Works on Pythons that are too old
-for the rest, to say so.
+`deploy.cli` started that way. The Makefile starts this file with `python -S`, which has the signal
+handlers soonest: the package and the site packages are read after them. A program that waits for
+nothing ends at once with 128 + signal, as a shell reports it; `deploy.run.launcher` has handlers of
+its own. Works on Pythons that are too old for the rest, to say so.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ def run(module: str) -> None:
             "Python 3.11 or newer is needed: install it, or name it: make run PYTHON=/path/python3"
         )
     _handle(_exit_now)
+    if sys.flags.no_site:
+        importlib.import_module("site").main()
     program = importlib.import_module(module)
     _handle(_exit)
     program.main()
@@ -52,4 +55,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    if not __package__:
+        # Started as a file: modules are searched beside its folder.
+        sys.path[0] = os.path.dirname(sys.path[0])  # noqa: PTH120 - pathlib takes long to import
     run(sys.argv.pop(1))

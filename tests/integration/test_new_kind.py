@@ -105,6 +105,6 @@ def test_make_sets_up_its_packages():
     # `make` names no kind: the set-up takes them from the table.
     make = ("make", "--no-print-directory", "-n", "set-up", f"PYTHON={sys.executable}")
     command = run(*make).splitlines()[-1].strip()
-    assert command == f"{sys.executable} -m deploy.entry deploy.setup.bootstrap"
+    assert command == f"{sys.executable} -S deploy/entry.py deploy.setup.bootstrap"
     text = " ".join(run(*command.split(), "--help").split())
     assert "besides text, embed, audio, measure" in text
