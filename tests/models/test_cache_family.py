@@ -2,12 +2,14 @@
 
 The rows of each family are prefilled alone, merged, decoded together, joined by others, extracted,
 decoded alone and put back, also past the sliding window. At every step their logits must equal
-those of a row that runs alone. A cache error changes logits by tenths, rounding by 1e-5.
+those of a row that runs alone. A cache error changes logits by tenths, rounding by 1e-5, in
+float16 by 1e-2 (in bfloat16 by as much as an error, so it shows nothing here).
 """
 
 from __future__ import annotations
 
 import gc
+import itertools
 from types import SimpleNamespace
 
 import mlx.core as mx
@@ -22,7 +24,7 @@ from workers.text.engine.batch import Batch
 # Around the 32 tokens of the sliding window, and one prompt without prefill.
 LENGTHS_TOKENS = (19, 1, 32, 90, 33)
 STEPS = 120
-TOLERANCE = 1e-3
+TOLERANCES = {"float32": 1e-3, "float16": 0.05}
 
 
 class Row:
@@ -31,7 +33,7 @@ class Row:
     def __init__(self, model, length_tokens):
         self._model = model
         rng = np.random.default_rng(length_tokens)
-        self.prompt = rng.integers(300, 49_000, length_tokens).tolist()
+        self.prompt = rng.integers(10, 256, length_tokens).tolist()
         self.next, self.done = self.prompt[-1], 0
         self.expected = self._alone()
 
@@ -47,9 +49,11 @@ class Row:
         return steps
 
     def take(self, logits):
+        """Compare, and go on with the token of the row alone, so that no near tie parts them."""
         expected = self.expected[self.done]
-        assert np.abs(logits - expected).max() < TOLERANCE, f"step {self.done}"
-        assert logits.argmax() == expected.argmax(), f"step {self.done}"
+        tolerance = TOLERANCES[self._model.dtype]
+        assert np.abs(logits - expected).max() < tolerance, f"step {self.done}"
+        assert expected.max() - expected[logits.argmax()] < 2 * tolerance, f"step {self.done}"
         self.next, self.done = int(expected.argmax()), self.done + 1
 
 
@@ -62,7 +66,8 @@ def prefill(model, tokens, chunk_tokens=512):
 
 
 def decode(model, cache, tokens):
-    return np.array(model(mx.array(tokens)[:, None], cache=cache)[:, -1])
+    logits = model(mx.array(tokens)[:, None], cache=cache)[:, -1]
+    return np.array(logits.astype(mx.float32))
 
 
 def run(model, cache, rows, steps):
@@ -91,9 +96,15 @@ def keep(cache, indices):
         part.filter(indices)
 
 
-@pytest.fixture(scope="module", params=["llama", "sliding", "recurrent"])
+@pytest.fixture(
+    scope="module",
+    params=itertools.product(["llama", "sliding", "recurrent"], TOLERANCES),
+    ids="-".join,
+)
 def model(request):
-    return mlx_lm.load(str(build(request.param)))[0]
+    model = mlx_lm.load(str(build(*request.param)))[0]
+    model.dtype = request.param[1]
+    return model
 
 
 def test_prefill_in_chunks_equals_prefill_at_once(model):
@@ -134,7 +145,7 @@ def test_an_extracted_row_holds_only_its_own_memory(model):
         return mx.get_active_memory()
 
     rng = np.random.default_rng(0)
-    prompts = rng.integers(300, 49_000, (16, 100)).tolist()
+    prompts = rng.integers(10, 256, (16, 100)).tolist()
     before = held_bytes()
     batch = Batch(SimpleNamespace())
     batch._cache = merge(*(prefill(model, prompt) for prompt in prompts))

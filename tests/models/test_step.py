@@ -17,16 +17,16 @@ from workers.text.sampling.filter import SamplingRule
 LENGTHS_TOKENS = (20, 33, 40, 21)
 
 
-@pytest.fixture(scope="module")
-def model():
-    return models.load_text_model(build("llama"), TextSettings())
+@pytest.fixture(scope="module", params=["float32", "float16", "bfloat16"])
+def model(request):
+    return models.load_text_model(build("llama", request.param), TextSettings())
 
 
 def make_sequences(model):
     rng = random.Random(1)
     sequences = [make_sequence(model.vocabulary) for _ in LENGTHS_TOKENS]
     for sequence, length in zip(sequences, LENGTHS_TOKENS, strict=True):
-        sequence.prompt = [rng.randrange(100, model.vocab_tokens) for _ in range(length)]
+        sequence.prompt = [rng.randrange(10, 256) for _ in range(length)]
     return sequences
 
 
