@@ -67,7 +67,9 @@ def _build_parser() -> argparse.ArgumentParser:
         "--thinking", action="store_true", help="the prompt has opened a reasoning block"
     )
     parser.add_argument(
-        "--tools", type=Path, help="JSON file with a request's tools; without it all calls are kept"
+        "--tools",
+        type=Path,
+        help="JSON file with a request's tools, whose schemas convert arguments",
     )
     parser.add_argument(
         "--cut",

@@ -66,6 +66,14 @@ class TemplateSettings:
             "Leave reasoning and tool calls in the text, as the model generated them.",
         ),
     ] = False
+    undeclared_calls: Annotated[
+        Literal["pass", "drop"],
+        Setting(
+            "--undeclared-calls MLXCEL_UNDECLARED_CALLS",
+            "Calls of functions that the request does not declare. pass: hand them on; drop: leave "
+            "them out.",
+        ),
+    ] = "pass"
     chat_template: Annotated[
         str,
         Setting(

@@ -63,12 +63,11 @@ ROOMS = {
     "workers.text.toolcalls": {
         "reader": set(),
         "formats": {
+            "arguments",
             "block",
-            "call_object",
             "conversion",
             "format",
             "json_block",
-            "json_call",
             "notation",
             "pair_block",
             "quoted_block",

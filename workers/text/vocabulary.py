@@ -29,7 +29,9 @@ class Vocabulary:
 
     Attributes:
         pieces: bytes per id; a control token's are its name.
-        control_names: the ids of special tokens by their names.
+        added_names: the ids of tokens by their names that the tokenizer looks for in a text
+            before it splits the rest.
+        control_names: those of them that are special tokens.
         control_ids: special tokens, which are not part of the text.
         strips_first_space: the decoder drops the space before the first word of a text.
     """
@@ -47,6 +49,7 @@ class Vocabulary:
                 pieces[index] = str(token.content).encode()
         pieces.extend(b"" for _ in range(size - len(pieces)))
         self.pieces: Sequence[bytes] = pieces
+        self.added_names = {str(token.content): i for i, token in added.items()}
         self.control_names = {str(token.content): i for i, token in added.items() if token.special}
         self.control_ids = frozenset(i for i, token in added.items() if token.special)
         self.strips_first_space = any(map(_strips, parts))

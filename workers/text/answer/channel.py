@@ -14,6 +14,7 @@ from workers.text.toolcalls.formats.harmony import (
     CHANNEL,
     ENDS,
     MESSAGE,
+    OPENINGS,
     RECIPIENT,
     START,
     parse_channel,
@@ -22,6 +23,7 @@ from workers.text.toolcalls.formats.harmony import (
 from workers.text.toolcalls.reader.json_scanner import read_value
 from workers.text.toolcalls.reader.source import Reading, Source, partial_length
 
+_MARKERS = (START, CHANNEL, MESSAGE, *ENDS)
 # The end of the prompt.
 _PROMPT = f"{START}assistant"
 # The answer's header ends the reasoning: another message could be reasoning again.
@@ -31,13 +33,17 @@ TAGS = Tags(f"{CHANNEL}{ANALYSIS}{MESSAGE}", f"{ENDS[0]}{_PROMPT}{CHANNEL}final{
 class ChannelSplitter:
     """Splits by channels; a `workers.text.answer.reasoning.Splitter`.
 
+    Args:
+        passes_calls: pass messages to functions on; otherwise only their text.
+
     Attributes:
         in_reasoning: whether the next text belongs to reasoning or to a header; true at the start.
         answer_begun: whether the answer has begun. Reasoning may still follow.
         held: the part of the closing text of `TAGS` that has been read.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, passes_calls: bool = True) -> None:
+        self._passes_calls = passes_calls
         self.in_reasoning = True
         self.answer_begun = False
         # As if the prompt's end continued earlier reasoning.
@@ -54,8 +60,8 @@ class ChannelSplitter:
         self.held = self._tail[len(self._tail) - size :]
         return self._take()
 
-    def finish(self) -> list[Part]:
-        self._source.end()
+    def finish(self, *, cut: bool = False) -> list[Part]:
+        self._source.end(cut=cut)
         next(self._reading, None)
         return self._take()
 
@@ -77,10 +83,12 @@ class ChannelSplitter:
         self._enter_answer(begins=opening == "")
         while True:
             if not opening:
-                opening = yield from self._source.find((START, CHANNEL), self._add_answer)
+                opening = yield from self._source.find(_MARKERS, self._add_answer)
             if not opening:
                 return
-            opening = yield from self._read_message(opening)
+            # Any other marker stands alone, and is dropped.
+            starts = opening in OPENINGS
+            opening = (yield from self._read_message(opening)) if starts else ""
 
     def _enter_answer(self, *, begins: bool) -> None:
         self.in_reasoning = not begins
@@ -93,7 +101,7 @@ class ChannelSplitter:
         if (yield from self._source.find((MESSAGE, *ENDS), parts.append)) != MESSAGE:
             return ""
         header = "".join(parts)
-        if parse_recipient(header):
+        if self._passes_calls and parse_recipient(header):
             return (yield from self._read_call(f"{header}{MESSAGE}"))
         is_reasoning = parse_channel(header) == ANALYSIS
         self._enter_answer(begins=not is_reasoning)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from shared.pb import text_pb2 as pb
 from workers.text.answer.reasoning import AnswerPart, NoSplitter, Part, ReasoningPart, Splitter
+from workers.text.answer.spelling import SpellingGuard, remove_guards
 from workers.text.answer.stop import StopMatcher
 from workers.text.toolcalls.call_stream import CallStream, StreamPiece
 from workers.text.toolcalls.format import CallArguments, CallEnd, ContentText
@@ -36,6 +37,7 @@ class Style:
         raw: reasoning and its tags are part of the answer.
         duplicates_reasoning: reasoning has its own block and is, with its tags, in the answer too.
         with_ids: text carries the ids it was decoded from.
+        guarded: markers that are tokens: a text that only spells one is text.
     """
 
     visible: frozenset[int] = frozenset()
@@ -44,6 +46,7 @@ class Style:
     raw: bool = False
     duplicates_reasoning: bool = False
     with_ids: bool = False
+    guarded: tuple[str, ...] = ()
 
 
 class Output:
@@ -71,6 +74,8 @@ class Output:
         self._hidden = vocabulary.control_ids - style.visible
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._stop = StopMatcher(stop_strings)
+        self._guard = SpellingGuard(style.guarded) if style.guarded else None
+        self._marker_ids = frozenset(map(vocabulary.added_names.get, style.guarded))
         self._trims_space = style.trims_space
         self.splitter = splitter or NoSplitter()
         self._calls = calls
@@ -95,7 +100,7 @@ class Output:
         self.reasoning_tokens += self.splitter.in_reasoning
         text = ""
         if token not in self._hidden:
-            text = self._stop.feed(self._trim(self._decode(token)))
+            text = self._pass(self._trim(self._decode(token)), token)
         was_in_reasoning = self.splitter.in_reasoning
         parts = self._split(text)
         if self._style.constrained and was_in_reasoning:
@@ -103,17 +108,32 @@ class Output:
         events = self._show(parts)
         return self._attach_ids(events if info is None else self._attach(info, events))
 
-    def finish(self) -> list[pb.Event]:
+    def finish(self, *, cut: bool = False) -> list[pb.Event]:
         """Return the events of the text held back, and the end of the open block.
 
         An incomplete character becomes U+FFFD.
         """
-        text = self._stop.feed(self._trim(self._decoder.decode(b"", True)))
-        parts = self._split(text + self._stop.flush())
-        events = self._show(parts if self._style.raw else [*parts, *self.splitter.finish()])
+        text = self._pass(self._trim(self._decoder.decode(b"", True)))
+        rest = self._stop.flush()
+        cut = cut and self._stop.matched is None
+        parts = self._split(text + (rest if self._guard is None else self._guard.guard(rest)))
+        if not self._style.raw:
+            parts = [*parts, *self.splitter.finish(cut=cut)]
+        events = self._show(parts)
         if self._calls is not None:
-            events += [event for piece in self._calls.finish() for event in self._show_piece(piece)]
+            for piece in self._calls.finish(cut=cut):
+                events += self._show_piece(piece)
         return self._attach_ids(events) + self._close()
+
+    def _pass(self, text: str, token: int | None = None) -> str:
+        """Return what the stop strings let through, with guards in spelled markers."""
+        if self._guard is None:
+            return self._stop.feed(text)
+        if token in self._marker_ids:
+            self._guard.note_marker(text)
+        else:
+            self._guard.note(text)
+        return self._guard.guard(self._stop.feed(text))
 
     def _split(self, text: str) -> Sequence[Part]:
         """Split reasoning from the answer; raw text is all answer, but the splitter follows it."""
@@ -161,7 +181,8 @@ class Output:
         if isinstance(piece, CallEnd):
             return self._close()
         self.called = True
-        call = pb.BlockStart(kind=TOOL_CALL, tool_call_id=piece.id, tool_name=piece.name)
+        name = remove_guards(piece.name)
+        call = pb.BlockStart(kind=TOOL_CALL, tool_call_id=piece.id, tool_name=name)
         return self._open(call)
 
     def _add_text(self, kind: pb.BlockStart.Kind.ValueType, text: str) -> list[pb.Event]:
@@ -209,4 +230,4 @@ class Output:
 
 
 def _delta(text: str) -> pb.Event:
-    return pb.Event(delta=pb.Delta(text=text))
+    return pb.Event(delta=pb.Delta(text=remove_guards(text)))

@@ -43,16 +43,20 @@ def choose_splitter(
 
 
 def read_answer(
-    parts: Iterable[str], splitter: Splitter, stream: CallStream
+    parts: Iterable[str], splitter: Splitter, stream: CallStream, *, cut: bool = False
 ) -> Iterator[AnswerPiece]:
-    """Yield the pieces of an answer whose text arrives in parts."""
-    for pieces in (*map(splitter.feed, parts), splitter.finish()):
+    """Yield the pieces of an answer whose text arrives in parts.
+
+    Args:
+        cut: a limit has ended the text.
+    """
+    for pieces in (*map(splitter.feed, parts), splitter.finish(cut=cut)):
         for piece in pieces:
             if isinstance(piece, ReasoningPart):
                 yield piece
             else:
                 yield from stream.feed(piece.text)
-    yield from stream.finish()
+    yield from stream.finish(cut=cut)
 
 
 def assemble_message(pieces: Iterable[AnswerPiece]) -> dict[str, Any]:

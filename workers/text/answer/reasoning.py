@@ -64,8 +64,12 @@ class Splitter(Protocol):
     def feed(self, text: str) -> list[Part]:
         """Return the parts that the next piece of text adds."""
 
-    def finish(self) -> list[Part]:
-        """End the text: return the parts held back."""
+    def finish(self, *, cut: bool = False) -> list[Part]:
+        """End the text: return the parts held back.
+
+        Args:
+            cut: a limit has ended the text: the beginning of a tag is not part of it.
+        """
 
 
 class NoSplitter:
@@ -78,7 +82,7 @@ class NoSplitter:
     def feed(self, text: str) -> list[Part]:
         return [AnswerPart(text)] if text else []
 
-    def finish(self) -> list[Part]:
+    def finish(self, *, cut: bool = False) -> list[Part]:  # noqa: ARG002 - the interface's
         return []
 
 
@@ -112,9 +116,13 @@ class TagSplitter:
             parts += self._read_answer()
         return parts
 
-    def finish(self) -> list[Part]:
+    def finish(self, *, cut: bool = False) -> list[Part]:
         """End the text: return the parts held back. A block without an end stays reasoning."""
-        text, self._text, self.held = self._text, "", ""
+        text, held = self._text, self.held or self._text.lstrip()
+        self._text = self.held = ""
+        if cut and len(held) > 1 and not (self.answer_begun or held[0].isalnum()):
+            # Either the beginning of a tag or empty.
+            text = text[: len(text) - len(held)] if self.in_reasoning else ""
         if self.in_reasoning:
             text = text.lstrip() if self._trims else text
             return [ReasoningPart(text.rstrip())] if text.strip() else []

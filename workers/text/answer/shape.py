@@ -32,7 +32,7 @@ from workers.text.answer.reasoning import (
     visible_markers,
 )
 from workers.text.model import TextModel
-from workers.text.toolcalls.call_stream import CallStream
+from workers.text.toolcalls.call_stream import CallPolicy, CallStream
 from workers.text.toolcalls.detection import detect
 from workers.text.toolcalls.formats import generic_json, harmony
 
@@ -88,10 +88,12 @@ class AnswerMaker:
         Raises:
             ServiceError: the grammar can't be compiled, or the reasoning budget is too large.
         """
-        splitter = self._splitter(request.chat, prompt)
-        calls = self._calls(request)
-        must_call = calls is not None and is_forced(request.chat.tool_choice)
+        reads_calls = self._reads_calls(request)
+        splitter = self._splitter(request.chat, prompt, passes_calls=reads_calls)
+        must_call = reads_calls and is_forced(request.chat.tool_choice)
         matcher = self._matcher(request, must_call=must_call)
+        forced = must_call and matcher is not None and not request.HasField("grammar")
+        calls = self._calls(request, forced=forced) if reads_calls else None
         budget = self._budget(request, max_tokens)
         vocabulary = self._model.vocabulary
         raw = request.reasoning.raw or not request.HasField("chat")
@@ -104,6 +106,7 @@ class AnswerMaker:
             raw=raw,
             duplicates_reasoning=not raw and self._settings.reasoning_format == "deepseek-legacy",
             with_ids=request.with_ids,
+            guarded=self._guarded(calls=self._channels or (reads_calls and matcher is None)),
         )
         output = Output(vocabulary, request.stop.strings, style, splitter, calls)
         guide = None
@@ -112,9 +115,11 @@ class AnswerMaker:
             guide = Guide(output.splitter, matcher, budget, self._close, self._opening_id(), ends)
         return AnswerShape(output, guide, must_call)
 
-    def _splitter(self, chat: pb.ChatPrompt, prompt: Sequence[int]) -> Splitter | None:
+    def _splitter(
+        self, chat: pb.ChatPrompt, prompt: Sequence[int], *, passes_calls: bool
+    ) -> Splitter | None:
         if self._channels:
-            return channel.ChannelSplitter()
+            return channel.ChannelSplitter(passes_calls=passes_calls)
         if self._tags is None:
             return None
         tail = self._model.vocabulary.decode(prompt[-_TAIL_TOKENS:])
@@ -124,18 +129,19 @@ class AnswerMaker:
             in_reasoning = in_reasoning or leaves_reasoning_open(text, self._tags)
         return TagSplitter(self._tags, in_reasoning=in_reasoning)
 
-    def _calls(self, request: pb.GenerateRequest) -> CallStream | None:
-        choice = request.chat.tool_choice
-        if not request.chat.tools or choice.mode == pb.ToolChoice.MODE_NONE:
-            return None
+    def _reads_calls(self, request: pb.GenerateRequest) -> bool:
+        mode = request.chat.tool_choice.mode
+        if not request.chat.tools or mode == pb.ToolChoice.MODE_NONE:
+            return False
         # An answer that follows a schema is content, even if it looks like a call.
-        if self._settings.skip_chat_parsing or request.grammar.HasField("json_schema"):
-            return None
+        return not (self._settings.skip_chat_parsing or request.grammar.HasField("json_schema"))
+
+    def _calls(self, request: pb.GenerateRequest, *, forced: bool) -> CallStream:
+        choice = request.chat.tool_choice
         named = choice.name if choice.mode == pb.ToolChoice.MODE_NAMED else None
         most = 1 if _calls_once(request.chat) else None
-        return CallStream(
-            self._format, _schemas(request.chat), request.request_id, named, most=most
-        )
+        policy = CallPolicy(named, most, self._settings.undeclared_calls == "pass", forced=forced)
+        return CallStream(self._format, _schemas(request.chat), request.request_id, policy)
 
     def _matcher(self, request: pb.GenerateRequest, *, must_call: bool) -> LLMatcher | None:
         if request.HasField("grammar"):
@@ -185,6 +191,12 @@ class AnswerMaker:
             return None
         ids = self._model.tokenizer.encode(self._tags.opening, add_special_tokens=False)
         return int(ids[0]) if len(ids) == 1 else None
+
+    def _guarded(self, *, calls: bool) -> tuple[str, ...]:
+        """Return the markers that are tokens; with those of calls, unless a grammar spells them."""
+        known = self._model.vocabulary.added_names
+        markers = visible_markers(self._tags, self._format.markers if calls else ())
+        return tuple(sorted(marker for marker in markers if marker in known))
 
     def _visible(self, *, marked: bool) -> frozenset[int]:
         """Return the control tokens to keep in the text; with the call delimiters if marked."""

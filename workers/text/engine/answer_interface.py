@@ -29,8 +29,12 @@ class EventDecoder(Protocol):
     def feed(self, token: int, info: pb.TokenInfo | None = None) -> list[pb.Event]:
         """Return the events that one more id gives."""
 
-    def finish(self) -> list[pb.Event]:
-        """Return the events of text that was held back, and the end of the open block."""
+    def finish(self, *, cut: bool = False) -> list[pb.Event]:
+        """Return the events of text that was held back, and the end of the open block.
+
+        Args:
+            cut: a limit has ended the sequence, not the model.
+        """
 
 
 class Constraint(NextTokenRule, Protocol):

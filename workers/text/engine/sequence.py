@@ -26,6 +26,8 @@ from workers.text.sampling.repetition import LoopRule
 log = logging.getLogger(__name__)
 
 Reason = pb.Finished
+# Reasons for which an answer is incomplete.
+_LIMITS = (Reason.REASON_MAX_TOKENS, Reason.REASON_CONTEXT)
 
 
 @dataclass(eq=False)
@@ -226,7 +228,7 @@ class Sequence:
         """End without an error: flush the text and add the final event."""
         self.ended = self.completed = True
         self._unread.clear()
-        self._add_events(self.output.finish())
+        self._add_events(self.output.finish(cut=reason in _LIMITS))
         if self.must_call and not self.output.called:
             log.warning("%s: no tool call, although one was forced", self.request_id)
         stop = self.output.stop_string

@@ -1,22 +1,21 @@
-"""Streams one call written as a JSON object, `{"name": …, "arguments": …}`.
+"""Reads one call written as a JSON object, `{"name": …, "arguments": …}`.
 
-Only the first name and the first arguments (also called `parameters`) count; other members are
-skipped. Arguments that precede the name are held until it is known. An object as arguments keeps
-the model's text, a string is decoded, and `null` or no arguments become `{}`. If the object
-breaks off after the arguments, the rest of the text is content.
+Only the first name and the first arguments count; other members are skipped. Some models write
+`tool_name` and `parameters`. Arguments that precede the name are held until it is known. An object
+as arguments keeps the model's text, a string is decoded, `null` or no arguments become `{}`, and
+any other value becomes the member `input`. If the object breaks off after the arguments, the rest
+of the text is content.
 """
 
 from __future__ import annotations
 
-from workers.text.toolcalls.reader.json_scanner import (
-    StringDecoder,
-    read_string,
-    read_text,
-    read_value,
-)
+from workers.text.toolcalls.arguments import QuotedArguments, wrap_text
+from workers.text.toolcalls.reader.json_scanner import read_value
+from workers.text.toolcalls.reader.json_string import read_string, read_text
 from workers.text.toolcalls.reader.source import Reading, Source
 from workers.text.toolcalls.stream import PieceBuffer
 
+_NAMES = ("name", "tool_name")
 _ARGUMENTS = ("arguments", "parameters")
 # Members of a call without a delimiter. An object with any other key is not a call.
 _BARE_MEMBERS = ("name", *_ARGUMENTS, "type", "id")
@@ -38,6 +37,7 @@ class CallObject:
         self._source = source
         self._out = out
         self._bare = bare
+        self._quotes = '"' if bare else "\"'"
         self._name = ""
         self._held: list[str] = []
         self._has_arguments = False
@@ -50,18 +50,18 @@ class CallObject:
         complete = yield from self._read_members()
         if not self.started:
             return complete
-        if complete and not self._has_text:
-            self._out.arguments("{}")
-        self._out.end()
         # A member cut off by the end of the text is not content.
         if complete or not self._keeps or (yield from self._source.peek()) == "":
             self._source.keep()
+        if not self._has_text and (complete or not self._source.cut_off):
+            self._out.arguments("{}")
+        self._out.end()
         return complete
 
     def _read_members(self) -> Reading[bool]:
         self._source.skip()
         char = yield from self._source.skip_space()
-        while char == '"':
+        while char and char in self._quotes:
             if not (yield from self._read_member()):
                 return False
             if self.started:
@@ -86,43 +86,43 @@ class CallObject:
             return False
         self._source.skip()
         char = yield from self._source.skip_space()
-        if key == "name" and not self._name:
+        if key in _NAMES and not self._name:
             return (yield from self._read_name(char))
         if key in _ARGUMENTS and not self._has_arguments:
             return (yield from self._read_arguments(char))
         return (yield from read_value(self._source, len))
 
     def _read_name(self, char: str) -> Reading[bool]:
-        if char != '"':
+        if not char or char not in self._quotes:
             return False
         self._name = (yield from read_text(self._source)) or ""
         self._start_if_known()
         return self._name != ""
 
     def _read_arguments(self, char: str) -> Reading[bool]:
-        quoted, nested = char == '"', char in ("{", "[")
-        if self._bare and not quoted and char != "{":
+        quoted = char != "" and char in self._quotes
+        if not char or (self._bare and not quoted and char != "{"):
             return False
         self._has_arguments = True
         self._start_if_known()
         if self.started:
             self._source.forget()
             self._keeps = False
-        if nested:
+        if char == "{":
             return (yield from read_value(self._source, self._give))
         if quoted:
-            return (yield from self._read_quoted())
-        scalar: list[str] = []
-        complete = yield from read_value(self._source, scalar.append)
-        if scalar != ["null"]:
-            self._give("".join(scalar))
+            return (yield from self._read_quoted(char))
+        value: list[str] = []
+        complete = yield from read_value(self._source, value.append)
+        if complete:
+            self._give(wrap_text("".join(value)))
         return complete
 
-    def _read_quoted(self) -> Reading[bool]:
-        decoder = StringDecoder()
+    def _read_quoted(self, mark: str) -> Reading[bool]:
+        arguments = QuotedArguments(self._give)
         self._source.skip()
-        closed = yield from read_string(self._source, lambda unit: self._give(decoder.feed(unit)))
-        self._give(decoder.finish())
+        closed = yield from read_string(self._source, arguments.feed, mark)
+        arguments.finish(cut=not closed and self._source.cut_off)
         return closed
 
     def _start_if_known(self) -> None:

@@ -3,6 +3,8 @@
 A format parses answer text, which arrives in pieces, into content and calls. It is pure, and its
 result depends only on the whole text, never on where the text was cut. No text is lost: every
 character is content, markup or part of a call, and what turns out not to be a call is content.
+Markers are never content. What a limit has cut off before it is certain is not content either; of a
+call whose name is certain, the arguments are given as far as they go.
 """
 
 from __future__ import annotations
@@ -57,8 +59,12 @@ class Parser(Protocol):
     def feed(self, text: str) -> list[Piece]:
         """Parse the next part of the text and return the pieces that are certain."""
 
-    def finish(self) -> list[Piece]:
-        """End the text: return the remaining pieces. An open call ends."""
+    def finish(self, *, cut: bool) -> list[Piece]:
+        """End the text: return the remaining pieces. An open call ends.
+
+        Args:
+            cut: a limit has ended the text. Otherwise open arguments are completed.
+        """
 
 
 # Parameter schemas of the declared functions, by name.
@@ -87,9 +93,11 @@ class Format:
 
     Attributes:
         name: for the command line and the model card.
-        markers: fixed delimiter texts; control tokens spelled like one are passed on as text.
+        markers: fixed delimiter texts, which are never content; control tokens spelled like one
+            are passed on as text.
         detect: whether a chat template writes calls in this format.
         parser: makes the parser of one answer.
+        is_bare: whether an answer may begin with a call that no delimiter announces.
         wrapper: how to force a call by a grammar; None where calls are not JSON objects.
     """
 
@@ -98,3 +106,4 @@ class Format:
     detect: Callable[[str], bool]
     parser: Callable[[Tools], Parser]
     wrapper: Wrapper | None = None
+    is_bare: bool = False

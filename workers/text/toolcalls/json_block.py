@@ -1,24 +1,18 @@
-"""The base class of formats whose calls are JSON objects, or a list of them; they stream.
+"""The base class of formats whose calls are JSON objects in blocks; calls stream.
 
-A block begins with a delimiter or, where the format allows it, at the start of the answer. White
-space around the objects of a block is markup, and so are commas and semicolons between them.
-Everything outside blocks is content, including white space. A block that does not begin with a
-call is content from its opening delimiter on; after a call, anything but a call or the closing
-delimiter is content.
+A block begins with a delimiter or, where the format allows it, at the start of the answer. Commas
+and semicolons between its objects are markup, and so is a list around them.
 """
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 
-from workers.text.toolcalls.call_object import CallObject
+from workers.text.toolcalls.block import BlockParser
 from workers.text.toolcalls.reader.source import Reading
-from workers.text.toolcalls.stream import StreamParser
-
-_SEPARATORS = re.compile(r"[ \t\r\n,;]+")
 
 
-class JsonBlockParser(StreamParser):
+class JsonBlockParser(BlockParser):
     """Parses answers that hold such blocks.
 
     Args:
@@ -27,73 +21,31 @@ class JsonBlockParser(StreamParser):
         bare: whether the answer may begin with a block that has no opening.
     """
 
-    def __init__(self, opening: str, closing: str, *, bare: bool = False) -> None:
-        super().__init__()
-        self._opening = opening
-        self._closing = closing
+    def __init__(
+        self, opening: str, closing: str, markers: Sequence[str] = (), *, bare: bool = False
+    ) -> None:
+        closings = (closing,) if closing else ()
+        own = [text for text in (opening, closing) if text]
+        super().__init__(
+            {opening: closings, "": closings}, markers or own, chains=True, streams=True
+        )
         self._bare = bare
 
     def _read(self) -> Reading[None]:
-        # Whether the last block had calls and its closing delimiter is still expected.
-        inside = self._bare and (yield from self._read_block(""))
-        while True:
-            wanted = (self._opening, self._closing if inside else "")
-            found = yield from self._source.find([d for d in wanted if d], self._out.text)
-            if not found:
-                return
-            inside = found == self._opening and (yield from self._read_block(found))
+        if self._bare:
+            yield from self._read_bare()
+        yield from super()._read()
 
-    def _read_block(self, opening: str) -> Reading[bool]:
-        """Read what follows an opening; return whether the closing is still expected."""
-        self._source.keep(opening)
-        return (yield from self._read_objects(bare=not opening))
-
-    def _read_objects(self, *, bare: bool = False) -> Reading[bool]:
-        char = yield from self._source.skip_space()
-        listed = char == "["
-        if listed:
-            self._source.skip()
-            char = yield from self._source.skip_space()
-        started, complete = False, True
-        while char == "{":
-            call = CallObject(self._source, self._out, bare=bare)
-            complete = yield from call.read()
-            started = started or call.started
-            if not call.started or not complete:
-                break
-            char = yield from self._read_separator(listed=listed)
+    def _read_bare(self) -> Reading[None]:
+        """Read the block at the start of the answer, if there is one."""
+        self._source.keep()
+        yield from self._source.skip_space()
+        if (yield from self._read_value(bare=True)):
+            self._source.forget()
+            yield from self._read_rest("")
         else:
-            if started and (yield from self._read_end(listed=listed)):
-                self._source.forget()
-                return False
-        if bare and not started:
             # A delimiter may follow inside it: search that text again.
             self._source.rewind()
-            return False
-        text = self._source.release()
-        # White space after an incomplete object is not content.
-        self._out.text(text if complete or text.strip() else "")
-        return started and self._closing != "" and not bare
 
-    def _read_separator(self, *, listed: bool) -> Reading[str]:
-        """Read the separator of two objects; return the character after it."""
-        char = yield from self._source.skip_space()
-        if not listed:
-            yield from self._source.read_run(_SEPARATORS)
-            return (yield from self._source.peek())
-        if char == ",":
-            self._source.skip()
-            char = yield from self._source.skip_space()
-        return char
-
-    def _read_end(self, *, listed: bool) -> Reading[bool]:
-        """Read the end of a block after its last object; return whether it is there."""
-        if listed:
-            if (yield from self._source.peek()) != "]":
-                return False
-            self._source.skip()
-            self._source.keep()
-        if not self._closing:
-            return listed
-        yield from self._source.skip_space()
-        return (yield from self._source.read_closing((self._closing,))) != ""
+    def _read_call(self) -> Reading[bool]:
+        return (yield from self._read_value())

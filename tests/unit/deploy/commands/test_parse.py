@@ -15,7 +15,7 @@ from deploy.commands.parse import main
 ROOT = Path(__file__).resolve().parents[4]
 CALL = '<tool_call>\n{"name": "f", "arguments": {"a": "é"}}\n</tool_call>'
 HARMONY_CALL = '<|channel|>commentary to=functions.f json<|message|>{"a": "é"}<|call|>'
-TOOLS = [{"type": "function", "function": {"name": "g", "parameters": {}}}]
+TOOLS = [{"type": "function", "function": {"name": "F", "parameters": {}}}]
 
 SEVERAL = [
     {"name": "default", "template": "{{ messages }}"},
@@ -88,12 +88,12 @@ def test_a_cut_size_shows_the_events_of_each_piece_and_every_compares_all_cuts(r
     assert lines[-1] == {"cuts": len(CALL) - 1, "differing": 0}
 
 
-def test_with_tools_only_declared_functions_are_called(run, tmp_path):
+def test_with_tools_a_name_is_that_of_the_declared_function(run, tmp_path):
     path = tmp_path / "tools.json"
     path.write_text(json.dumps(TOOLS))
     lines, code, _ = run(CALL, "--format", "hermes", "--tools", str(path))
     assert not code
-    assert lines[-1]["message"] == {"role": "assistant", "content": ""}
+    assert [call["function"]["name"] for call in lines[-1]["message"]["tool_calls"]] == ["F"]
 
 
 @pytest.mark.parametrize(

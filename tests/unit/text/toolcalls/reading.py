@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from workers.text.toolcalls.format import CallArguments, CallEnd, CallName, ContentText, ParsedCall
-from workers.text.toolcalls.stream import join
 
 
-def read(form, parts, tools):
-    """Return the pieces that the parts of an answer give, neighbouring ones joined."""
+def join(pieces):
+    """Return the pieces with neighbouring texts or arguments joined and empty ones dropped."""
+    joined = []
+    for kind, group in groupby(pieces, type):
+        if kind in (CallName, CallEnd):
+            joined += group
+            continue
+        text = "".join(p.text for p in group if isinstance(p, ContentText | CallArguments))
+        if text:
+            joined.append(ContentText(text) if kind is ContentText else CallArguments(text))
+    return joined
+
+
+def read(form, parts, tools, *, cut=False):
+    """Return the pieces that the parts of an answer give, neighbouring ones joined.
+
+    Args:
+        cut: a limit has ended the answer.
+    """
     parser = form.parser(tools)
     pieces = [piece for part in parts for piece in parser.feed(part)]
-    return join([*pieces, *parser.finish()])
+    return join([*pieces, *parser.finish(cut=cut)])
 
 
-def watch(form, text, tools):
+def watch(form, text, tools, *, cut=False):
     """Return the joined pieces that are out after each character, then those after the end."""
     parser = form.parser(tools)
     pieces = []
@@ -23,7 +39,7 @@ def watch(form, text, tools):
     for char in text:
         pieces = join([*pieces, *parser.feed(char)])
         seen.append(pieces)
-    return [*seen, join([*pieces, *parser.finish()])]
+    return [*seen, join([*pieces, *parser.finish(cut=cut)])]
 
 
 def cut(text, offsets):
@@ -57,11 +73,15 @@ def calls(pieces):
     return found
 
 
-def parse_at_every_cut(form, text, tools=None):
-    """Return an answer's content and its calls as (name, arguments), after trying every cut."""
+def parse_at_every_cut(form, text, tools=None, *, limited=False):
+    """Return an answer's content and its calls as (name, arguments), after trying every cut.
+
+    Args:
+        limited: a limit has ended the answer.
+    """
     tools = tools or {}
-    pieces = read(form, [text], tools)
-    assert read(form, text, tools) == pieces
+    pieces = read(form, [text], tools, cut=limited)
+    assert read(form, text, tools, cut=limited) == pieces
     for offset in range(1, len(text)):
-        assert read(form, cut(text, [offset]), tools) == pieces
+        assert read(form, cut(text, [offset]), tools, cut=limited) == pieces
     return content(pieces), [(call.name, call.arguments) for call in calls(pieces)]

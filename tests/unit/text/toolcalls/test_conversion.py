@@ -7,7 +7,7 @@ import json
 import pytest
 
 from workers.text.toolcalls.conversion import convert, convert_all, is_text
-from workers.text.toolcalls.reader.literal import read_literal, read_object
+from workers.text.toolcalls.reader.literal import read_literal
 
 LOOP = {"anyOf": [{"$ref": "#/$defs/Loop"}, {"$ref": "#/$defs/Loop"}, {"type": "array"}]}
 PARAMETERS = {
@@ -108,11 +108,3 @@ def test_half_a_surrogate_pair_can_be_encoded():
 def test_python_escapes_are_decoded():
     assert json.loads(read_literal(r"'a\x41\u00e9\U0001F600\'\q'").text) == "aAé😀'\\q"
     assert json.loads(read_literal('"""say "hi" """').text) == 'say "hi" '
-
-
-def test_an_object_keeps_its_text_or_is_repaired():
-    assert read_object(' {"b":1, "a": 1.0} ') == '{"b":1, "a": 1.0}'
-    assert read_object("{'b': 1}") == '{"b": 1}'
-    assert read_object("[1]") is None
-    assert read_object('{"a": NaN}') is None
-    assert read_object('{"a": 1} x') is None

@@ -11,8 +11,8 @@ from workers.text.toolcalls.formats.hermes import FORMAT
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 
 
-def parse(text):
-    return parse_at_every_cut(FORMAT, text)
+def parse(text, *, limited=False):
+    return parse_at_every_cut(FORMAT, text, limited=limited)
 
 
 def block(body):
@@ -27,7 +27,10 @@ def test_name_and_arguments_stream():
     assert stages[known - 1] == [CallName("f")]
     begin = len(OPEN) + text.index('{"a')
     for size in range(1, 9):
-        assert stages[begin + size - 1] == [CallName("f"), CallArguments('{"a": 1}'[:size])]
+        assert stages[begin + size - 1] == [
+            CallName("f"),
+            CallArguments('{"a": 1}'[: 6 if size == 7 else size]),
+        ]
     assert stages[-2] == [CallName("f"), CallArguments('{"a": 1}'), CallEnd()]
 
 
@@ -62,10 +65,10 @@ def test_content_is_held_only_while_it_may_be_a_delimiter():
         ('{"name": "f"}', "{}"),
         ('{"name": "f", "arguments": null}', "{}"),
         ('{"name": "f", "arguments": ""}', "{}"),
-        ('{"name": "f", "arguments": [1]}', "[1]"),
-        ('{"name": "f", "arguments": 5}', "5"),
+        ('{"name": "f", "arguments": [1]}', '{"input": "[1]"}'),
+        ('{"name": "f", "arguments": 5}', '{"input": "5"}'),
         ('{"name": "f", "arguments": "{\\"a\\": \\"\\\\n\\"}"}', '{"a": "\\n"}'),
-        ('{"name": "f", "arguments": "\\ud83d\\ude00"}', "😀"),
+        ('{"name": "f", "arguments": "\\ud83d\\ude00"}', '{"input": "😀"}'),
         ('{"arguments": "{\\"a\\": 1}", "name": "f"}', '{"a": 1}'),
         ('{"name": "f", "arguments": {"re": "\\d+"}}', '{"re": "\\\\d+"}'),
         ('{"name": "f", "arguments": {"s": "a\nb"}}', '{"s": "a\\nb"}'),
@@ -80,34 +83,38 @@ def test_a_call_keeps_the_models_own_text(body, arguments):
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "said", "found"),
     [
-        "<tool_call>{'name':'f','arguments':{}}</tool_call>",
-        block('{"nam": "f", "arguments": {}}'),
-        block('{"name": 5, "arguments": {}}'),
-        block('{"name": "", "arguments": {}}'),
-        block('{"name": null}'),
-        block('{"arguments": {"a": 1}}'),
-        block("{}"),
-        block("[]"),
-        block("[1, 2]"),
-        block("not JSON"),
-        block('"name"'),
-        block(""),
-        block("{name: f}"),
-        block('{"name" "f"}'),
-        '<tool_call>\n{"name": "f',
-        '<tool_call>{"arguments": {"a": 1}',
-        "<tool_call>",
-        "<tool_call> ",
-        "</tool_call>",
-        "<tool_call",
-        "a <tool_call>b</tool_call> c",
-        "The tag `<tool_call>` begins a call and `</tool_call>` ends it.\n",
+        ("<tool_call>{'name':'f','arguments':{}}</tool_call>", "", [("f", "{}")]),
+        (block('{"nam": "f", "arguments": {}}'), '\n{"nam": "f", "arguments": {}}\n', []),
+        (block('{"name": 5, "arguments": {}}'), '\n{"name": 5, "arguments": {}}\n', []),
+        (block('{"name": "", "arguments": {}}'), '\n{"name": "", "arguments": {}}\n', []),
+        (block('{"name": null}'), '\n{"name": null}\n', []),
+        (block('{"arguments": {"a": 1}}'), '\n{"arguments": {"a": 1}}\n', []),
+        (block("{}"), "\n{}\n", []),
+        (block("[]"), "", []),
+        (block("[1, 2]"), "\n[1, 2]\n", []),
+        (block("not JSON"), "not JSON\n", []),
+        (block('"name"'), '"name"\n', []),
+        (block(""), "", []),
+        (block("{name: f}"), "\n{name: f}\n", []),
+        (block('{"name" "f"}'), '\n{"name" "f"}\n', []),
+        ('<tool_call>\n{"name": "f', '\n{"name": "f', []),
+        ('<tool_call>{"arguments": {"a": 1}', '{"arguments": {"a": 1}', []),
+        ("<tool_call>", "", []),
+        ("<tool_call> ", "", []),
+        ("</tool_call>", "", []),
+        ("<tool_call", "<tool_call", []),
+        ("a <tool_call>b</tool_call> c", "a b c", []),
+        (
+            "The tag `<tool_call>` begins a call and `</tool_call>` ends it.\n",
+            "The tag `` begins a call and `` ends it.\n",
+            [],
+        ),
     ],
 )
-def test_text_that_is_not_a_call_is_content_with_its_delimiters(text):
-    assert parse(text) == (text, [])
+def test_text_that_is_not_well_formed_is_repaired_or_is_content_without_tags(text, said, found):
+    assert parse(text) == (said, found)
 
 
 @pytest.mark.parametrize(
@@ -126,8 +133,8 @@ def test_text_that_is_not_a_call_is_content_with_its_delimiters(text):
         ('<tool_call>{"name": "f", "argum', "", [("f", "")]),
     ],
 )
-def test_a_text_that_ends_inside_a_call_keeps_the_partial_call(text, said, found):
-    assert parse(text) == (said, found)
+def test_a_text_cut_off_inside_a_call_keeps_the_partial_call(text, said, found):
+    assert parse(text, limited=True) == (said, found)
 
 
 CALL_F = '{"name": "f", "arguments": {}}'
@@ -145,16 +152,16 @@ F, G = ("f", "{}"), ("g", "{}")
         (block(f"{CALL_F}\n{CALL_G}"), "", [F, G]),
         (block(f"{CALL_F},\n{CALL_G};"), "", [F, G]),
         (f"{OPEN}{CALL_F}\n{OPEN}{CALL_G}{CLOSE}", "\n", [F, G]),
-        (f"{OPEN}{block(CALL_F)}", OPEN, [F]),
-        (f"{block('x')}{block(CALL_F)}", block("x"), [F]),
-        (f"{block(CALL_F)}{CLOSE}", CLOSE, [F]),
-        (block(CALL_F + "}"), "}\n", [F]),
+        (f"{OPEN}{block(CALL_F)}", "", [F]),
+        (f"{block('x')}{block(CALL_F)}", "x\n", [F]),
+        (f"{block(CALL_F)}{CLOSE}", "", [F]),
+        (block(CALL_F + "}"), "", [F]),
         (block(CALL_F + " so\n") + "\nb", " so\n\n\nb", [F]),
-        (block(f"[{CALL_F}, 5]"), ", 5]\n", [F]),
-        (block(f'[{CALL_F}, {{"x": 1}}]'), ', {"x": 1}]\n', [F]),
+        (block(f"[{CALL_F}, 5]"), "5]\n", [F]),
+        (block(f'[{CALL_F}, {{"x": 1}}]'), ', {"x": 1}', [F]),
         (block('{"name": "f", "arguments": {"a": 1}'), "", [("f", '{"a": 1}')]),
-        (block('{"name": "f", "arguments": {"a": [1}'), "", [("f", '{"a": [1}\n')]),
-        (block('{"name": "f", "arguments": {}, oops}'), ", oops}\n", [F]),
+        (block('{"name": "f", "arguments": {"a": [1}'), "", [("f", '{"a": [1]}')]),
+        (block('{"name": "f", "arguments": {}, oops}'), "oops}\n", [F]),
         (block('{"name": "f", "arguments": {}, "k" oops}'), ', "k" oops}\n', [F]),
         (block('{"name": "f", "arguments": {}'), "", [F]),
     ],

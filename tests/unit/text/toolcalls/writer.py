@@ -373,14 +373,14 @@ WRITERS = (
         text_at=("before", "after"),
         verbatim=False,
         plain_keys=True,
-        forbidden=("</parameter>",),
+        forbidden=("</parameter>", "<parameter name=", "<invoke name="),
     ),
     Writer(
         "minimax_m2/bare",
         write_minimax_m2_bare,
         verbatim=False,
         plain_keys=True,
-        forbidden=("</parameter>",),
+        forbidden=("</parameter>", "<parameter name=", "<invoke name="),
     ),
     Writer(
         "minimax_m3",
@@ -396,14 +396,14 @@ WRITERS = (
         lambda answer: write_pairs(answer, "", "\n"),
         verbatim=False,
         plain_keys=True,
-        forbidden=("</arg_value>",),
+        forbidden=("</arg_value>", "<arg_value>", "<tool_call>"),
     ),
     Writer(
         "longcat",
         lambda answer: write_pairs(answer, "longcat_", ""),
         verbatim=False,
         plain_keys=True,
-        forbidden=("</longcat_arg_value>",),
+        forbidden=("</longcat_arg_value>", "<longcat_arg_value>", "<longcat_tool_call>"),
     ),
     Writer("gemma4", write_gemma4, verbatim=False, plain_keys=True, forbidden=('<|"|>',)),
     Writer(

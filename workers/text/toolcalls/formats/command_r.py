@@ -17,17 +17,9 @@ Source: the tool-use templates of Command R7B and Command R+; Cohere's prompting
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from workers.text.toolcalls.block import (
-    BlockParser,
-    read_arguments,
-    read_json,
-    read_name,
-    read_one,
-)
-from workers.text.toolcalls.format import Format, ParsedCall
-from workers.text.toolcalls.json_call import parse_calls
+from workers.text.toolcalls.arguments import read_arguments
+from workers.text.toolcalls.block import BlockParser, read_name, read_one
+from workers.text.toolcalls.format import Format
 from workers.text.toolcalls.reader.source import Reading
 
 _OPENING = "<|START_ACTION|>"
@@ -40,37 +32,40 @@ _FENCE = "```"
 
 class CommandRParser(BlockParser):
     def __init__(self) -> None:
-        super().__init__({_OPENING: (_CLOSING,), _LINE: ()})
+        blocks = {_OPENING: (_CLOSING,), _LINE: (), _ACTION: ()}
+        super().__init__(blocks, (_OPENING, _CLOSING), many=True, texts=(_LINE, _ACTION))
+        # `Action:` is a delimiter only at the beginning of a line.
+        self._wanted = (_OPENING, _CLOSING, _LINE)
 
     def _read(self) -> Reading[None]:
         if (yield from read_one(self._source, _ACTION)):
             yield from self._read_block(_ACTION)
         yield from super()._read()
 
-    def _read_calls(self) -> Reading[Sequence[ParsedCall] | None]:
-        if self.opening == _OPENING:
-            return (yield from self._read_list())
+    def _read_call(self) -> Reading[bool]:
+        if self.opening in ("", _OPENING):
+            return (yield from self._read_value())
         if (yield from read_one(self._source, _FENCE)):
             yield from read_one(self._source, "json")
-            calls = yield from self._read_list()
-            end = yield from self._source.skip_space()
-            return calls if not end or (yield from read_one(self._source, _FENCE)) else None
-        if (yield from self._source.peek()) in ("[", "{"):
-            return (yield from self._read_list())
-        return (yield from self._read_lines())
+            yield from self._source.skip_space()
+            called = yield from self._read_value()
+            yield from self._source.skip_space()
+            yield from read_one(self._source, _FENCE)
+            yield from self._source.skip_beginning((_FENCE,))
+            return called
+        return (yield from self._read_value()) or (yield from self._read_lines())
 
-    def _read_list(self) -> Reading[Sequence[ParsedCall] | None]:
-        text = yield from read_json(self._source)
-        return None if text is None else parse_calls(text, "tool_name", "parameters")
-
-    def _read_lines(self) -> Reading[Sequence[ParsedCall] | None]:
+    def _read_lines(self) -> Reading[bool]:
         """Read a name and the arguments on the next line."""
         name = yield from read_name(self._source)
         yield from self._source.skip_space()
         if not name or not (yield from read_one(self._source, _INPUT)):
-            return None
-        arguments = yield from read_arguments(self._source)
-        return None if arguments is None else [ParsedCall(name, arguments)]
+            return False
+        self._out.start(name)
+        ends = ("\n", _OPENING, _CLOSING)
+        yield from read_arguments(self._source, self._out.arguments, ends)
+        self._out.end()
+        return True
 
 
 def _detect(template: str) -> bool:

@@ -11,18 +11,10 @@ Source: the chat templates of DeepSeek-V3-0324, DeepSeek-R1-0528 and DeepSeek-V3
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from workers.text.toolcalls.block import (
-    BlockParser,
-    read_arguments,
-    read_json,
-    read_name,
-    read_one,
-)
-from workers.text.toolcalls.format import Format, ParsedCall
+from workers.text.toolcalls.arguments import read_arguments
+from workers.text.toolcalls.block import BlockParser, read_name, read_one
+from workers.text.toolcalls.format import Format
 from workers.text.toolcalls.formats import hermes
-from workers.text.toolcalls.json_call import parse_calls
 from workers.text.toolcalls.reader.source import Reading
 
 _OPENING = "<｜tool▁calls▁begin｜>"
@@ -31,49 +23,68 @@ _CALL = "<｜tool▁call▁begin｜>"
 _SEPARATOR = "<｜tool▁sep｜>"
 _END_CALL = "<｜tool▁call▁end｜>"
 _FENCE = "```"
+# Stands before the separator in the older templates.
+_KIND = "function"
 _HERMES_OPENING, _HERMES_CLOSING = hermes.FORMAT.markers
+_MARKERS = (_OPENING, _CLOSING, _CALL, _SEPARATOR, _END_CALL, *hermes.FORMAT.markers)
 
 
 class DeepseekParser(BlockParser):
     def __init__(self) -> None:
-        super().__init__({_OPENING: (_CLOSING,), _HERMES_OPENING: (_HERMES_CLOSING,)}, many=True)
+        blocks = {
+            _OPENING: (_CLOSING,),
+            # After text in a block a call stands by itself.
+            _CALL: (_CLOSING,),
+            _HERMES_OPENING: (_HERMES_CLOSING,),
+        }
+        super().__init__(blocks, _MARKERS, many=True)
 
-    def _read_calls(self) -> Reading[Sequence[ParsedCall] | None]:
-        if (yield from self._source.peek()) in ("{", "["):
-            text = yield from read_json(self._source)
-            return None if text is None else parse_calls(text, "name", "arguments")
-        if not (yield from read_one(self._source, _CALL)):
-            return None
+    def _read_call(self) -> Reading[bool]:
+        if (yield from self._read_value()):
+            return True
+        if self.opening != _CALL and not (yield from read_one(self._source, _CALL)):
+            return False
+        name = yield from self._read_name()
+        if not name:
+            return False
+        self._out.start(name)
+        yield from self._read_fenced()
+        self._out.end()
+        yield from self._source.skip_space()
+        yield from read_one(self._source, _END_CALL)
+        return True
+
+    def _read_name(self) -> Reading[str]:
+        """Read what stands before the arguments; return the name, "" if it is not certain."""
         yield from self._source.skip_space()
         name = yield from read_name(self._source)
-        if not name or not (yield from read_one(self._source, _SEPARATOR)):
-            return None
-        if (yield from self._source.skip_space()) != "{":
-            name = yield from read_name(self._source)
-        arguments = yield from self._read_fenced()
-        end = yield from self._source.skip_space()
-        if not name or arguments is None:
-            return None
-        if end and not (yield from read_one(self._source, _END_CALL)):
-            return None
-        return [ParsedCall(name, arguments)]
+        yield from self._source.skip_space()
+        separated = yield from read_one(self._source, _SEPARATOR)
+        if name == _KIND and separated:
+            yield from self._source.skip_space()
+            name, separated = (yield from read_name(self._source)), ""
+            yield from self._source.skip_space()
+        yield from self._source.skip_beginning(_MARKERS)
+        return "" if self._source.cut_off and not separated else name
 
-    def _read_fenced(self) -> Reading[str | None]:
+    def _read_fenced(self) -> Reading[None]:
         """Read arguments with or without a fence."""
         yield from self._source.skip_space()
         fenced = yield from read_one(self._source, _FENCE)
         if fenced:
             yield from read_one(self._source, "json")
-        arguments = yield from read_arguments(self._source)
-        if fenced and (yield from self._source.skip_space()):
-            closed = yield from read_one(self._source, _FENCE)
-            return arguments if closed else None
-        return arguments
+        yield from self._source.skip_beginning(("json",) if fenced else (_FENCE,))
+        ends = (_FENCE, *_MARKERS) if fenced else _MARKERS
+        yield from read_arguments(self._source, self._out.arguments, ends)
+        if fenced:
+            yield from self._source.skip_space()
+            yield from read_one(self._source, _FENCE)
+            yield from self._source.skip_beginning((_FENCE,))
 
 
 FORMAT = Format(
     name="deepseek",
-    markers=(_OPENING, _CLOSING, _CALL, _SEPARATOR, _END_CALL, *hermes.FORMAT.markers),
+    markers=_MARKERS,
     detect=lambda template: _OPENING in template,
     parser=lambda _: DeepseekParser(),
 )

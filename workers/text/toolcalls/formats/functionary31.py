@@ -2,16 +2,16 @@
 
     <function=get_weather>{"city": "Paris"}</function>
 
-Several calls follow one another. White space around the arguments is markup.
+Several calls follow one another. White space around the arguments is markup. A tag without
+arguments is text about tags.
 Source: Functionary's template v3-llama3.1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from workers.text.toolcalls.block import BlockParser, read_arguments, read_name, read_one
-from workers.text.toolcalls.format import Format, ParsedCall
+from workers.text.toolcalls.arguments import read_arguments
+from workers.text.toolcalls.block import BlockParser, read_name, read_one
+from workers.text.toolcalls.format import Format
 from workers.text.toolcalls.reader.source import Reading
 
 _OPENING = "<function="
@@ -20,14 +20,19 @@ _CLOSING = "</function>"
 
 class Functionary31Parser(BlockParser):
     def __init__(self) -> None:
-        super().__init__({_OPENING: (_CLOSING,)})
+        super().__init__({_OPENING: (_CLOSING,)}, (_OPENING, _CLOSING), texts=(_OPENING,))
 
-    def _read_calls(self) -> Reading[Sequence[ParsedCall] | None]:
+    def _read_call(self) -> Reading[bool]:
         name = yield from read_name(self._source)
         if not name or not (yield from read_one(self._source, ">")):
-            return None
-        arguments = yield from read_arguments(self._source)
-        return None if arguments is None else [ParsedCall(name, arguments)]
+            return False
+        empty = yield from self._source.skip_space()
+        if empty and empty != "{" and not (yield from self._source.look((_CLOSING,))):
+            return False
+        self._out.start(name)
+        yield from read_arguments(self._source, self._out.arguments, (_CLOSING,))
+        self._out.end()
+        return True
 
 
 def _detect(template: str) -> bool:

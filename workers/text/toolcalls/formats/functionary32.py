@@ -16,19 +16,23 @@ from __future__ import annotations
 
 import re
 
-from workers.text.toolcalls.block import read_arguments, read_one
-from workers.text.toolcalls.format import Format, ParsedCall, Tools
+from workers.text.toolcalls.arguments import read_arguments
+from workers.text.toolcalls.block import read_one
+from workers.text.toolcalls.format import Format, Tools
 from workers.text.toolcalls.reader.source import Reading
 from workers.text.toolcalls.stream import StreamParser
 
 _OPENING = ">>>"
 _USER = "all"
+# The model's own tool, whose argument is code.
+_BUILT_IN = ("python",)
 _NAME = re.compile(r"[\w.-]+")
 
 
 class Functionary32Parser(StreamParser):
     def __init__(self, tools: Tools) -> None:
-        super().__init__()
+        super().__init__((_OPENING,))
+        self._tools = tools
         self._first = tuple(f"{name}\n" for name in {_USER, *tools})
 
     def _read(self) -> Reading[None]:
@@ -44,16 +48,24 @@ class Functionary32Parser(StreamParser):
         """Read a recipient line, and the arguments of a call if it names a function."""
         self._source.keep(opening)
         name = yield from self._source.read_run(_NAME)
-        if name and (yield from read_one(self._source, "\n")):
-            if name == _USER:
-                self._source.forget()
-                return
-            arguments = yield from read_arguments(self._source)
-            if arguments is not None:
-                self._source.forget()
-                self._out.call(ParsedCall(name, arguments))
-                return
-        self._out.text(self._source.release())
+        if not name or not (yield from read_one(self._source, "\n")):
+            self._leave(opening)
+        elif name == _USER:
+            self._source.forget()
+        elif name in (*self._tools, *_BUILT_IN) or (yield from self._source.skip_space()) == "{":
+            self._source.forget()
+            self._out.start(name)
+            yield from read_arguments(self._source, self._out.arguments, (_OPENING,))
+            self._out.end()
+        else:
+            self._leave(opening)
+
+    def _leave(self, opening: str) -> None:
+        """Give text that is no message as content; the delimiter alone is none."""
+        text = self._source.release()
+        ended = self._source.at_end
+        if not self._source.cut_off and not (ended and text == opening):
+            self._out.text(text)
 
 
 FORMAT = Format(

@@ -24,5 +24,6 @@ FORMAT = Format(
     markers=hermes.FORMAT.markers,
     detect=lambda template: _TOOLS.search(template) is not None,
     parser=lambda _: JsonBlockParser(*hermes.FORMAT.markers, bare=True),
+    is_bare=True,
     wrapper=Wrapper("", "", "arguments"),
 )

@@ -13,11 +13,9 @@ Source: the chat templates of Granite 3.0 to 3.3 (`<|tool_call|>`), the known ou
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
-from workers.text.toolcalls.block import BlockParser, read_json, read_one
-from workers.text.toolcalls.format import Format, ParsedCall
-from workers.text.toolcalls.json_call import parse_calls
+from workers.text.toolcalls.block import BlockParser, read_one
+from workers.text.toolcalls.format import Format
 from workers.text.toolcalls.reader.source import Reading
 
 _RESPONSE = "<response>"
@@ -25,22 +23,21 @@ _END_RESPONSE = "</response>"
 _CALL = "<tool_call>"
 _END_CALL = "</tool_call>"
 _TOKEN = "<|tool_call|>"  # noqa: S105 - a delimiter
+_MARKERS = (_RESPONSE, _END_RESPONSE, _CALL, _END_CALL, _TOKEN)
 
 
 class GraniteParser(BlockParser):
     def __init__(self) -> None:
-        super().__init__({_RESPONSE: (_END_RESPONSE,), _CALL: (_END_CALL,), _TOKEN: ()}, many=True)
+        blocks = {_RESPONSE: (_END_RESPONSE,), _CALL: (_END_CALL,), _TOKEN: ()}
+        super().__init__(blocks, _MARKERS, many=True)
 
-    def _read_calls(self) -> Reading[Sequence[ParsedCall] | None]:
-        element = self.opening if self.opening != _RESPONSE else ""
-        if not element and not (yield from read_one(self._source, _CALL)):
-            return None
-        text = yield from read_json(self._source)
-        calls = None if text is None else parse_calls(text, "name", "arguments")
-        if calls is not None and not element:
+    def _read_call(self) -> Reading[bool]:
+        inner = yield from read_one(self._source, _CALL)
+        called = yield from self._read_value()
+        if called and inner:
             yield from self._source.skip_space()
             yield from read_one(self._source, _END_CALL)
-        return calls
+        return called
 
 
 def _detect(template: str) -> bool:
@@ -51,7 +48,7 @@ def _detect(template: str) -> bool:
 
 FORMAT = Format(
     name="granite",
-    markers=(_RESPONSE, _END_RESPONSE, _CALL, _END_CALL, _TOKEN),
+    markers=_MARKERS,
     detect=_detect,
     parser=lambda _: GraniteParser(),
 )

@@ -5,8 +5,9 @@
 
 The prompt ends with `<|start|>assistant`, so the answer may begin with ` to=`. Messages to the user
 are content; their headers and ends are markup. Reasoning (the analysis channel) is split off
-before this parser, by `workers.text.answer.channel`; otherwise it is content, markup included.
-White space around arguments is markup; missing arguments are `{}`.
+before this parser, by `workers.text.answer.channel`; otherwise it is content.
+White space around arguments is markup; missing arguments are `{}`, and code for a built-in tool is
+the argument `input`.
 Source: docs/format.md of openai/harmony.
 """
 
@@ -14,8 +15,9 @@ from __future__ import annotations
 
 import re
 
-from workers.text.toolcalls.block import read_arguments, read_one
-from workers.text.toolcalls.format import Format, ParsedCall
+from workers.text.toolcalls.arguments import read_arguments
+from workers.text.toolcalls.block import read_one
+from workers.text.toolcalls.format import Format
 from workers.text.toolcalls.reader.source import Reading
 from workers.text.toolcalls.stream import StreamParser
 
@@ -26,6 +28,12 @@ ENDS = ("<|end|>", "<|call|>", "<|return|>")
 # The start of an answer that continues the header begun by the prompt.
 RECIPIENT = " to="
 ANALYSIS = "analysis"
+
+# The start of a message, or of the rest of its header.
+OPENINGS = (START, CHANNEL, RECIPIENT)
+_MARKERS = (START, CHANNEL, MESSAGE, "<|constrain|>", *ENDS)
+# Recipients that are no functions; a tool's result is addressed to the assistant.
+_PEOPLE = ("assistant", "user", "all")
 
 _CHANNEL_NAME = re.compile(rf"{re.escape(CHANNEL)}\s*(\w+)")
 _RECIPIENT_NAME = re.compile(r"\bto=([^\s<]+)")
@@ -40,61 +48,46 @@ def parse_channel(header: str) -> str:
 def parse_recipient(header: str) -> str:
     """Return the function that a message is addressed to; "" if it is for the user."""
     match = _RECIPIENT_NAME.search(header)
-    return match[1].removeprefix("functions.") if match else ""
+    name = match[1].removeprefix("functions.") if match else ""
+    return "" if name in _PEOPLE else name
 
 
 class HarmonyParser(StreamParser):
+    def __init__(self) -> None:
+        super().__init__(_MARKERS)
+
     def _read(self) -> Reading[None]:
         opening = yield from read_one(self._source, RECIPIENT)
         while True:
             if not opening:
-                opening = yield from self._source.find((START, CHANNEL), self._out.text)
+                opening = yield from self._source.find(_MARKERS, self._out.text)
             if not opening:
                 return
-            opening = yield from self._read_message(opening)
+            if opening in OPENINGS:
+                opening = yield from self._read_message(opening)
+            else:
+                opening = ""
 
     def _read_message(self, opening: str) -> Reading[str]:
         """Read what follows an opening; return the next message's opening if it was read."""
-        self._source.keep(opening)
         parts: list[str] = [opening]
-        if (yield from self._source.find((MESSAGE, *ENDS), parts.append)) != MESSAGE:
-            self._out.text(self._source.release())
-            return ""
-        header = "".join(parts)
-        function = parse_recipient(header)
-        if function:
-            yield from self._read_call(function)
-            return ""
-        if parse_channel(header) == ANALYSIS:
-            self._out.text(self._source.release())
-            self._out.text((yield from self._source.find(ENDS, self._out.text)))
-            return ""
-        self._source.forget()
-        found = yield from self._source.find((START, CHANNEL, *ENDS), self._out.text)
-        return "" if found in ENDS else found
-
-    def _read_call(self, name: str) -> Reading[None]:
-        """Read a message to a function; if it is not a call it is content with its header."""
+        found = yield from self._source.find((MESSAGE, START, *ENDS), parts.append)
+        if found != MESSAGE:
+            return found if found == START else ""
+        name = parse_recipient("".join(parts))
+        if not name:
+            found = yield from self._source.find((START, CHANNEL, *ENDS), self._out.text)
+            return "" if found in ENDS else found
+        self._out.start(name)
+        yield from read_arguments(self._source, self._out.arguments, _MARKERS)
+        self._out.end()
         yield from self._source.skip_space()
-        bare = yield from self._source.look(ENDS)
-        arguments = "{}" if bare else (yield from read_arguments(self._source))
-        ended = yield from self._read_end()
-        if arguments is None or not ended:
-            self._out.text(self._source.release())
-            return
-        self._source.forget()
-        self._out.call(ParsedCall(name, arguments))
-
-    def _read_end(self) -> Reading[bool]:
-        """Read the end of a message; return whether the message ends here."""
-        if not (yield from self._source.skip_space()) or (yield from read_one(self._source, *ENDS)):
-            return True
-        return (yield from self._source.look((START, CHANNEL))) != ""
+        return ""
 
 
 FORMAT = Format(
     name="harmony",
-    markers=(START, CHANNEL, MESSAGE, "<|constrain|>", *ENDS),
+    markers=_MARKERS,
     detect=lambda template: CHANNEL in template and MESSAGE in template,
     parser=lambda _: HarmonyParser(),
 )

@@ -11,10 +11,10 @@ Source: Moonshot's tool-call guidance for Kimi K2 and its chat template.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
-from workers.text.toolcalls.block import BlockParser, read_arguments, read_name, read_one
-from workers.text.toolcalls.format import Format, ParsedCall
+from workers.text.toolcalls.arguments import read_arguments
+from workers.text.toolcalls.block import BlockParser, read_name, read_one
+from workers.text.toolcalls.format import Format
 from workers.text.toolcalls.reader.source import Reading
 
 _OPENINGS = ("<|tool_calls_section_begin|>", "<|tool_call_section_begin|>")
@@ -22,29 +22,32 @@ _CLOSINGS = ("<|tool_calls_section_end|>", "<|tool_call_section_end|>")
 _CALL = "<|tool_call_begin|>"
 _ARGUMENTS = "<|tool_call_argument_begin|>"
 _END_CALL = "<|tool_call_end|>"
+_MARKERS = (*_OPENINGS, *_CLOSINGS, _CALL, _ARGUMENTS, _END_CALL)
 _INDEX = re.compile(r":\d+$")
 
 
 class KimiK2Parser(BlockParser):
     def __init__(self) -> None:
-        super().__init__(dict.fromkeys(_OPENINGS, _CLOSINGS), many=True)
+        # After text in a section a call stands by itself.
+        blocks = {**dict.fromkeys(_OPENINGS, _CLOSINGS), _CALL: _CLOSINGS}
+        super().__init__(blocks, _MARKERS, many=True)
 
-    def _read_calls(self) -> Reading[Sequence[ParsedCall] | None]:
-        if not (yield from read_one(self._source, _CALL)):
-            return None
+    def _read_call(self) -> Reading[bool]:
+        if self.opening != _CALL and not (yield from read_one(self._source, _CALL)):
+            return False
         yield from self._source.skip_space()
         name = _INDEX.sub("", (yield from read_name(self._source)))
-        name = name.removeprefix("functions.")
         yield from self._source.skip_space()
-        if not name or not (yield from read_one(self._source, _ARGUMENTS)):
-            return None
-        arguments = yield from read_arguments(self._source)
-        if arguments is None:
-            return None
-        end = yield from self._source.skip_space()
-        if end and not (yield from read_one(self._source, _END_CALL)):
-            return None
-        return [ParsedCall(name, arguments)]
+        yield from self._source.skip_beginning((_CALL, _END_CALL))
+        if not name or self._source.cut_off:
+            return False
+        yield from read_one(self._source, _ARGUMENTS)
+        self._out.start(name.removeprefix("functions."))
+        yield from read_arguments(self._source, self._out.arguments, _MARKERS)
+        self._out.end()
+        yield from self._source.skip_space()
+        yield from read_one(self._source, _END_CALL)
+        return True
 
 
 def _detect(template: str) -> bool:
@@ -54,7 +57,7 @@ def _detect(template: str) -> bool:
 
 FORMAT = Format(
     name="kimi_k2",
-    markers=(*_OPENINGS, *_CLOSINGS, _CALL, _ARGUMENTS, _END_CALL),
+    markers=_MARKERS,
     detect=_detect,
     parser=lambda _: KimiK2Parser(),
 )

@@ -24,5 +24,6 @@ FORMAT = Format(
     markers=(_OPENING,),
     detect=_detect,
     parser=lambda _: JsonBlockParser(_OPENING, "", bare=True),
+    is_bare=True,
     wrapper=Wrapper(_OPENING, "", "parameters"),
 )

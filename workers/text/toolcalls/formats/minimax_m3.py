@@ -14,42 +14,62 @@ Source: MiniMax M3's chat template as served by vLLM and SGLang.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from workers.text.toolcalls.block import BlockParser, read_one, read_up_to
+from workers.text.toolcalls.arguments import cut_object, wrap_text
+from workers.text.toolcalls.block import BlockParser, read_one
 from workers.text.toolcalls.conversion import convert_value
 from workers.text.toolcalls.format import Format, ParsedCall, Tools
 from workers.text.toolcalls.reader.json_text import render_array, render_object
 from workers.text.toolcalls.reader.literal import MAX_DEPTH
 from workers.text.toolcalls.reader.source import Reading
 from workers.text.toolcalls.schema import Schema
+from workers.text.toolcalls.stream import strip_markers
 
 _TOKEN = "]<]minimax[>["  # noqa: S105 - a delimiter
 _OPENING = f"{_TOKEN}<tool_call>"
 _CLOSING = f"{_TOKEN}</tool_call>"
 _INVOKE = f"{_TOKEN}<invoke name="
 _END_INVOKE = f"{_TOKEN}</invoke>"
-_NAME = re.compile(r"[^<>\r\n]+")
+_TAGS = ("<tool_call>", "</tool_call>", "<invoke name=", "</invoke>")
+_MARKERS = (_OPENING, _CLOSING, _INVOKE, _END_INVOKE)
+_NAME = re.compile(r"[^<>\[\]\r\n]+")
 _TAG = re.compile(r"\s*<(/?)([^<>]+)>")
 _ITEM = "item"
 
 
 class MinimaxM3Parser(BlockParser):
     def __init__(self, tools: Tools) -> None:
-        super().__init__({_OPENING: (_CLOSING,)}, many=True)
+        blocks = {_OPENING: (_CLOSING,), _INVOKE: (_CLOSING,)}
+        super().__init__(blocks, _MARKERS, many=True)
+        self._markers = (*_MARKERS, _TOKEN, *_TAGS)
+        # The token begins the other markers.
+        self._wanted = (_TOKEN, *_TAGS)
         self._tools = tools
 
-    def _read_calls(self) -> Reading[Sequence[ParsedCall] | None]:
-        if not (yield from read_one(self._source, _INVOKE)):
-            return None
+    def _read(self) -> Reading[None]:
+        while found := (yield from self._source.find(self._wanted, self._out.text)):
+            tag = (yield from read_one(self._source, *_TAGS)) if found == _TOKEN else ""
+            yield from self._source.skip_beginning(_TAGS)
+            if found + tag in self._blocks:
+                yield from self._read_block(found + tag)
+
+    def _read_call(self) -> Reading[bool]:
+        if self.opening != _INVOKE and not (yield from read_one(self._source, _INVOKE)):
+            return False
         name = (yield from self._source.read_run(_NAME)).strip().strip("\"'")
         if not name or not (yield from read_one(self._source, ">")):
-            return None
-        body = yield from read_up_to(self._source, _END_INVOKE)
+            return False
+        parts: list[str] = []
+        ends = (_END_INVOKE, _CLOSING, _INVOKE)
+        if (yield from self._source.find(ends, parts.append, past=False, least=1)) == _END_INVOKE:
+            self._source.skip(len(_END_INVOKE))
         parameters = self._tools.get(name, {})
-        arguments = None if body is None else _read_body(body, Schema(parameters, parameters))
-        return None if arguments is None else [ParsedCall(name, arguments)]
+        arguments = _read_body(
+            "".join(parts), Schema(parameters, parameters), cut=self._source.cut_off
+        )
+        self._out.call(ParsedCall(name, arguments))
+        return True
 
 
 @dataclass
@@ -87,18 +107,26 @@ class _Element:
         )
 
 
-def _read_body(body: str, schema: Schema) -> str | None:
-    """Return the JSON object of a call's elements; None if they are not well-formed."""
+def _read_body(body: str, schema: Schema, *, cut: bool) -> str:
+    """Return the JSON object of a call's elements; text that is none becomes `input`."""
     stack = [_Element("", schema)]
     before, *parts = body.split(_TOKEN)
-    if before.strip():
-        return None
+    well_formed = not before.strip()
     for part in parts:
         tag = _TAG.match(part)
         text = part[tag.end() :] if tag else part
-        if tag is None or not _apply(stack, closes=bool(tag[1]), name=tag[2].strip(), text=text):
-            return None
-    return stack[0].members() if len(stack) == 1 else None
+        # Behind the last token a tag may be cut off.
+        well_formed = well_formed and (
+            (part is parts[-1] and cut)
+            if tag is None
+            else _apply(stack, closes=bool(tag[1]), name=tag[2].strip(), text=text)
+        )
+    if not well_formed and not cut:
+        return wrap_text(strip_markers(body, (_TOKEN,)))
+    while len(stack) > 1 and not cut:
+        _apply(stack, closes=True, name=stack[-1].name, text="")
+    arguments = stack[0].members()
+    return cut_object(arguments) if cut else arguments
 
 
 def _apply(stack: list[_Element], *, closes: bool, name: str, text: str) -> bool:
@@ -117,15 +145,7 @@ def _apply(stack: list[_Element], *, closes: bool, name: str, text: str) -> bool
 
 FORMAT = Format(
     name="minimax_m3",
-    markers=(
-        _TOKEN,
-        _OPENING,
-        _CLOSING,
-        "<tool_call>",
-        "</tool_call>",
-        "<invoke name=",
-        "</invoke>",
-    ),
+    markers=(*_MARKERS, _TOKEN, *_TAGS),
     detect=lambda template: _TOKEN in template,
     parser=MinimaxM3Parser,
 )

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import re
 
+from workers.text.toolcalls.arguments import read_arguments
+from workers.text.toolcalls.block import read_one
 from workers.text.toolcalls.format import Format
 from workers.text.toolcalls.json_block import JsonBlockParser
-from workers.text.toolcalls.reader.json_scanner import read_value
 from workers.text.toolcalls.reader.source import Reading
 
 _OPENING = "[TOOL_CALLS]"
@@ -26,48 +27,31 @@ _WORD = re.compile(r"[\w.-]+")
 
 class MistralParser(JsonBlockParser):
     def __init__(self) -> None:
-        super().__init__(_OPENING, "")
+        super().__init__(_OPENING, "", (_OPENING, _ID, _ARGUMENTS))
 
-    def _read_block(self, opening: str) -> Reading[bool]:
-        self._source.keep(opening)
-        if (yield from self._source.skip_space()) in ("[", "{"):
-            return (yield from self._read_objects())
-        name = yield from self._read_name(first=True)
-        while name:
-            self._source.forget()
-            self._out.start(name)
-            complete = yield from self._read_arguments()
-            self._out.end()
-            self._source.keep()
-            if not complete:
-                break
-            yield from self._source.skip_space()
-            name = yield from self._read_name(first=False)
-        self._out.text(self._source.release())
-        return False
-
-    def _read_name(self, *, first: bool) -> Reading[str]:
-        """Read a name and the separator before its arguments; return "" without a separator.
-
-        Args:
-            first: the marker precedes the name, so `[ARGS]` is optional.
-        """
+    def _read_call(self) -> Reading[bool]:
+        if (yield from self._read_value()):
+            return True
+        # The marker precedes the first name, so that `[ARGS]` is optional.
+        first = self.opening != ""
         name = yield from self._source.read_run(_WORD)
+        if not name or not (yield from self._read_separator(optional=first)):
+            return False
+        self._out.start(name)
+        yield from read_arguments(self._source, self._out.arguments, (_OPENING, _ID, _ARGUMENTS))
+        self._out.end()
+        return True
+
+    def _read_separator(self, *, optional: bool) -> Reading[bool]:
+        """Read what stands between a name and its arguments; return whether it is there."""
         yield from self._source.skip_space()
-        found = yield from self._source.look((_ID, _ARGUMENTS))
-        self._source.skip(len(found))
+        found = yield from read_one(self._source, _ID, _ARGUMENTS)
         if found == _ID:
             yield from self._source.read_run(_WORD)
-            found = yield from self._source.look((_ARGUMENTS,))
-            self._source.skip(len(found))
-        if found != _ARGUMENTS and not (first and (yield from self._source.peek()) == "{"):
-            return ""
-        return name
-
-    def _read_arguments(self) -> Reading[bool]:
-        if (yield from self._source.skip_space()) != "{":
-            return False
-        return (yield from read_value(self._source, self._out.arguments))
+            found = yield from read_one(self._source, _ARGUMENTS)
+        if found:
+            return True
+        return optional and (yield from self._source.peek()) == "{"
 
 
 FORMAT = Format(

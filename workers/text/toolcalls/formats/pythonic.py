@@ -12,56 +12,79 @@ Source: the chat templates and tool-use guide of LFM2 and LFM2.5.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
-from workers.text.toolcalls import json_call
 from workers.text.toolcalls.format import Format, ParsedCall, Tools
-from workers.text.toolcalls.quoted_block import QuotedBlockParser
-from workers.text.toolcalls.reader.json_text import render_object, to_json
+from workers.text.toolcalls.quoted_block import ParsedBody, QuotedBlockParser
+from workers.text.toolcalls.reader.json_text import to_json
 from workers.text.toolcalls.reader.literal import LiteralReader, MalformedError
 from workers.text.toolcalls.schema import Schema
 
 _OPENING = "<|tool_call_start|>"
 _CLOSING = "<|tool_call_end|>"
 _NAME = re.compile(r"[\w.-]+")
+_START = re.compile(r"\[?\s*([\w.-]+)(?=\s*\()|\[?\s*\{")
+# The last characters of values that can't go on.
+_DELIMITED = ('"', "'", "]", "}", ")", "(", ",")
 _KEY = re.compile(r"[^\W\d]\w*")
 
 
 class PythonicParser(QuotedBlockParser):
     def __init__(self, tools: Tools) -> None:
-        super().__init__(_OPENING, _CLOSING, ('"', "'"), escapes=True)
+        super().__init__(_OPENING, _CLOSING, ('"', "'"), _START, escapes=True)
         self._tools = tools
 
-    def _parse_calls(self, body: str) -> Sequence[ParsedCall] | None:
+    def _parse_calls(self, body: str) -> ParsedBody:
         reader = _PythonicReader(body, self._tools)
+        parsed = ParsedBody()
         try:
-            calls = reader.calls()
+            reader.calls(parsed)
         except MalformedError:
-            return json_call.parse_calls(body, "name", "arguments")
-        return calls if reader.at_end() else None
+            parsed.ends_in_bare = reader.text[: reader.offset].rstrip()[-1:] not in _DELIMITED
+            parsed.at_end = reader.at_end()
+            parsed.rest = body[reader.start :]
+        else:
+            parsed.rest = body[reader.offset :]
+        return parsed
 
 
 class _PythonicReader(LiteralReader):
+    """Reads calls.
+
+    Attributes:
+        start: where the arguments of the last call begin.
+    """
+
+    start = 0
+
     def __init__(self, text: str, tools: Tools) -> None:
         super().__init__(text)
         self._tools = tools
 
-    def calls(self) -> list[ParsedCall]:
+    def calls(self, parsed: ParsedBody) -> None:
         """Read a list of calls, or one call without brackets."""
         self.skip()
         if self.text.startswith("[", self.offset):
-            return self.items("[", "]", self._call)
-        return [self._call()]
+            self.items("[", "]", lambda: self._call(parsed))
+        else:
+            self._call(parsed)
 
-    def _call(self) -> ParsedCall:
+    def _call(self, parsed: ParsedBody) -> None:
         self.skip()
         name = self.match(_NAME) or self.fail()
+        self.skip()
+        if not self.text.startswith("(", self.offset):
+            self.fail()
+        self.start = self.offset
+        parsed.begin(name, self.offset + 1)
         parameters = self._tools.get(name, {})
         schema = Schema(parameters, parameters)
-        self.skip()
-        return ParsedCall(
-            name, render_object(dict(self.items("(", ")", lambda: self._argument(schema))))
-        )
+        self.items("(", ")", lambda: self._add_member(schema, parsed))
+        parsed.calls.append(ParsedCall(name, parsed.arguments))
+        parsed.name = ""
+
+    def _add_member(self, schema: Schema, parsed: ParsedBody) -> None:
+        parsed.members.append(self._argument(schema))
+        parsed.members_end = self.offset
 
     def _argument(self, schema: Schema) -> tuple[str, str]:
         self.skip()

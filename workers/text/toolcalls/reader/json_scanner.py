@@ -1,150 +1,193 @@
-r"""Streams JSON values from text that arrives in pieces.
+r"""Streams JSON values from text that arrives in pieces, repaired where they are not JSON.
 
-The text is passed on as the model wrote it, with two repairs that make strings valid JSON: a
-backslash that does not begin a JSON escape is doubled, and a raw control character is escaped.
-Outside strings only brackets are counted and other errors are kept, except that `<`, which no
-value can hold and every closing tag begins with, ends the value.
+Valid JSON is passed on as the model wrote it. What is not valid is repaired as it comes: a
+backslash that begins no JSON escape, raw control characters, single quotes, bare keys and words,
+Python's constants, NaN, missing or trailing commas, brackets that do not match. So the text that is
+given is always the beginning of a JSON value, and a value that ends is complete: `<`, which no
+value can hold and every closing tag begins with, ends it, and so does the end of the model's text.
 Source: RFC 8259.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from string import hexdigits
 
+from workers.text.toolcalls.reader.json_string import read_quoted
+from workers.text.toolcalls.reader.json_text import to_json
+from workers.text.toolcalls.reader.literal import read_literal
 from workers.text.toolcalls.reader.source import Give, Reading, Source
 
-_PLAIN = re.compile(r'[^"\\\x00-\x1f]+')
-_OUTSIDE = re.compile(r'[^"{}\[\]<]+')
+_SPACES = " \t\r\n"
+_SPACE = re.compile(f"[{_SPACES}]+")
+_SIGNS = ",:}]"
 _SCALAR = re.compile(r'[^ \t\r\n,:"{}\[\]<]+')
-_HIGH_SURROGATE = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}")
-_SURROGATE = re.compile("[\ud800-\udfff]")
+# The rest of words without quotes.
+_WORDS = re.compile(r'[^\r\n,:"{}\[\]<]+')
+_NUMBER_OR_WORD = re.compile(r"-?\d+(\.\d*)?([eE][+-]?\d*)?|t|tr|tru|f|fa|fal|fals|n|nu|nul|-")
+_CLOSINGS = {"{": "}", "[": "]"}
 
 
 def read_value(source: Source, give: Give) -> Reading[bool]:
     """Read the value at the next character; return whether it is complete."""
     char = yield from source.peek()
-    if char == '"':
-        return (yield from _read_quoted(source, give))
+    if char and char in "\"'":
+        return (yield from read_quoted(source, give, char))
     if char and char in "{[":
-        return (yield from _read_nested(source, give))
+        return (yield from _Nested(source, give).read())
     scalar = yield from source.read_run(_SCALAR)
-    give(scalar)
-    # A scalar at the end of the text may be cut off.
-    return scalar != "" and (yield from source.peek()) != ""
+    at_end = (yield from source.peek()) == ""
+    if at_end and source.cut_off:
+        # A scalar at the end of the text may be cut off.
+        give(scalar)
+        return False
+    give(_repair_scalar(scalar) if scalar else "")
+    return scalar != ""
 
 
-def read_string(source: Source, give: Give) -> Reading[bool]:
-    """Read a string from after its opening quote past its closing one; return whether it closes.
+class _Nested:
+    """Reads one object or array, and repairs it.
 
-    Args:
-        give: receives runs of plain characters and whole escapes, repaired.
+    `_wanted` is what comes next in valid JSON: a "key", a "colon", the "value" after it or an
+    "element", or after these the "end" of a member: a comma or a closing bracket.
     """
-    while True:
-        run = source.take(_PLAIN)
-        if run:
-            give(run)
-        char = yield from source.peek()
-        if not char:
-            return False
-        if char == '"':
-            source.skip()
-            return True
-        if char == "\\":
-            source.skip()
-            yield from _read_escape(source, give)
-        elif char < " ":
-            source.skip()
-            give(json.dumps(char)[1:-1])
 
+    def __init__(self, source: Source, give: Give) -> None:
+        self._source = source
+        self._give = give
+        self._closings: list[str] = []
+        self._wanted = "element"
+        # A comma that counts only if no closing bracket follows, and the space after it.
+        self._held = ""
 
-def read_text(source: Source) -> Reading[str | None]:
-    """Read a string from its opening quote; return its decoded text, None if it is cut off."""
-    source.skip()
-    units: list[str] = []
-    closed = yield from read_string(source, units.append)
-    return decode("".join(units)) if closed else None
-
-
-class StringDecoder:
-    """Decodes the parts that `read_string` passes on."""
-
-    def __init__(self) -> None:
-        self._high = ""  # an escape that may be the first half of a pair
-
-    def feed(self, unit: str) -> str:
-        """Return the characters that are certain."""
-        if _HIGH_SURROGATE.fullmatch(unit):
-            held, self._high = self._high, unit
-            return decode(held)
-        held, self._high = self._high, ""
-        return decode(held + unit)
-
-    def finish(self) -> str:
-        held, self._high = self._high, ""
-        return decode(held)
-
-
-def decode(text: str) -> str:
-    """Return the decoded content of a valid JSON string; half a surrogate pair is U+FFFD."""
-    return _SURROGATE.sub("\ufffd", json.loads(f'"{text}"'))
-
-
-def _read_quoted(source: Source, give: Give) -> Reading[bool]:
-    source.skip()
-    give('"')
-    closed = yield from read_string(source, give)
-    if closed:
-        give('"')
-    return closed
-
-
-def _read_nested(source: Source, give: Give) -> Reading[bool]:
-    depth = 0
-    while True:
-        run = source.take(_OUTSIDE)
-        if run:
-            give(run)
-        char = yield from source.peek()
-        if not char or char == "<":
-            return False
-        if char == '"':
-            if not (yield from _read_quoted(source, give)):
+    def read(self) -> Reading[bool]:
+        source = self._source
+        while True:
+            char = source.known() or (yield from source.peek())
+            if char and char in _SPACES:
+                self._take_space(source.take(_SPACE))
+            elif char and char in _SIGNS:
+                source.skip()
+                self._take_sign(char)
+                if not self._closings:
+                    return True
+            elif char and char != "<":
+                if not (yield from self._read_item(char)):
+                    return False
+            elif not char and source.cut_off:
                 return False
-        elif char in "{}[]":
-            source.skip()
-            give(char)
-            depth += 1 if char in "{[" else -1
-            if depth == 0:
+            else:
+                while self._closings:
+                    self._close()
                 return True
 
-
-def _read_escape(source: Source, give: Give) -> Reading[None]:
-    """Read the part of an escape that follows its backslash."""
-    char = yield from source.peek()
-    if char and char in '"\\/bfnrt':
-        source.skip()
-        give("\\" + char)
-    elif char == "u":
-        source.skip()
-        digits = yield from _read_digits(source)
-        if len(digits) == 4:
-            give(f"\\u{digits}")
+    def _take_space(self, space: str) -> None:
+        if self._held:
+            self._held += space
         else:
-            give("\\\\")
-            give("u" + digits)
-    else:
-        give("\\\\")
+            self._give(space)
+
+    def _take_sign(self, char: str) -> None:
+        if char == ",":
+            self._take_comma()
+        elif char == ":":
+            self._take_colon()
+        else:
+            self._close_at(char)
+
+    def _read_item(self, char: str) -> Reading[bool]:
+        """Read a key, a value or the opening of one; return whether it is complete."""
+        wants_key = self._wanted == "key" or (self._wanted == "end" and self._closings[-1] == "}")
+        if char in "{[" and wants_key:
+            self._source.skip()
+            return True
+        self._prepare()
+        if char in "{[":
+            self._source.skip()
+            self._open(char)
+            return True
+        if char in "\"'":
+            complete = yield from read_quoted(self._source, self._give, char)
+        else:
+            complete = yield from self._read_bare()
+        self._wanted = "colon" if self._wanted == "key" else "end"
+        return complete
+
+    def _read_bare(self) -> Reading[bool]:
+        """Read a key or a value without quotes."""
+        text = yield from self._source.read_run(_SCALAR)
+        at_end = (yield from self._source.peek()) == ""
+        if at_end and self._source.cut_off:
+            if self._wanted != "key" and _NUMBER_OR_WORD.fullmatch(text):
+                self._give(text)
+            return False
+        if self._wanted != "key" and read_literal(text) is None and text not in _NO_NUMBERS:
+            text += yield from self._source.read_run(_WORDS)
+            text = text.rstrip()
+        self._give(to_json(text) if self._wanted == "key" else _repair_scalar(text))
+        return True
+
+    def _prepare(self) -> None:
+        """Give what must stand before a key or a value here."""
+        if self._wanted == "colon":
+            self._give(":")
+            self._wanted = "value"
+        elif self._wanted == "end":
+            self._give(",")
+            self._want_item()
+        self._give_held()
+
+    def _take_comma(self) -> None:
+        if self._wanted in ("colon", "value"):
+            self._complete_member()
+        if self._wanted == "end":
+            self._held = ","
+            self._want_item()
+
+    def _take_colon(self) -> None:
+        if self._wanted == "colon":
+            self._give(":")
+            self._wanted = "value"
+
+    def _open(self, char: str) -> None:
+        self._give(char)
+        self._closings.append(_CLOSINGS[char])
+        self._want_item()
+
+    def _want_item(self) -> None:
+        self._wanted = "key" if self._closings[-1] == "}" else "element"
+
+    def _complete_member(self) -> None:
+        """Complete a member that lacks its value."""
+        if self._wanted in ("colon", "value"):
+            self._give(": null" if self._wanted == "colon" else "null")
+            self._wanted = "end"
+
+    def _close(self) -> None:
+        """Close the innermost bracket."""
+        self._complete_member()
+        self._give(self._held[1:] + self._closings.pop())
+        self._held = ""
+        self._wanted = "end"
+
+    def _close_at(self, char: str) -> None:
+        """Close brackets up to the one that a closing bracket belongs to; drop one of none."""
+        if char in self._closings:
+            while self._closings[-1] != char:
+                self._close()
+            self._close()
+
+    def _give_held(self) -> None:
+        if self._held:
+            self._give(self._held)
+            self._held = ""
 
 
-def _read_digits(source: Source) -> Reading[str]:
-    """Read up to four hexadecimal digits."""
-    digits = ""
-    while len(digits) < 4:
-        char = yield from source.peek()
-        if not char or char not in hexdigits:
-            break
-        source.skip()
-        digits += char
-    return digits
+_NO_NUMBERS = ("NaN", "Infinity", "-Infinity", "undefined")
+
+
+def _repair_scalar(text: str) -> str:
+    """Return the JSON text of a scalar; words that are no constant become a string."""
+    if text in _NO_NUMBERS:
+        return "null"
+    literal = read_literal(text)
+    return to_json(text) if literal is None else literal.text

@@ -1,4 +1,4 @@
-"""Strict JSON as text: encoded, joined and split with its spelling kept.
+"""Strict JSON as text: encoded, and joined with its spelling kept.
 
 Loose values are literal.py's. Pure.
 """
@@ -10,7 +10,12 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
+# Stands inside a text that only spells a marker, before its last character. Half a surrogate pair,
+# so that no decoded text holds it; it is dropped wherever text is given out.
+GUARD = "\udfff"
+
 SPACE = re.compile(r"[ \t\r\n]*")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _KINDS = {
     type(None): "null",
     bool: "boolean",
@@ -37,9 +42,14 @@ def to_json(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     try:
         text.encode()
-    except UnicodeEncodeError:  # half a surrogate pair, from an escape
-        return json.dumps(value)
+    except UnicodeEncodeError:  # a guard, or half a surrogate pair from an escape
+        plain = text.replace(GUARD, "")
+        return plain if plain.isascii() else _escape_surrogates(plain)
     return text
+
+
+def _escape_surrogates(text: str) -> str:
+    return _SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
 
 
 def decode_json(text: str) -> Any:
@@ -65,38 +75,3 @@ def render_object(members: Mapping[str, str]) -> str:
 def render_array(elements: Iterable[str]) -> str:
     """Return the JSON array of elements, which are JSON text."""
     return "[" + ", ".join(elements) + "]"
-
-
-def split_object(text: str) -> dict[str, str]:
-    """Return the texts of a strict JSON object's members; the last of equal keys counts."""
-    members: dict[str, str] = {}
-    offset = _skip(text, 1)
-    while text[offset] != "}":
-        key, offset = _DECODER.raw_decode(text, offset)
-        start = _skip(text, _skip(text, offset) + 1)
-        _, offset = _DECODER.raw_decode(text, start)
-        members[key] = text[start:offset]
-        offset = _skip_comma(text, offset)
-    return members
-
-
-def split_array(text: str) -> list[str]:
-    """Return the texts of a strict JSON array's elements."""
-    elements: list[str] = []
-    offset = _skip(text, 1)
-    while text[offset] != "]":
-        start = offset
-        _, offset = _DECODER.raw_decode(text, start)
-        elements.append(text[start:offset])
-        offset = _skip_comma(text, offset)
-    return elements
-
-
-def _skip(text: str, offset: int) -> int:
-    match = SPACE.match(text, offset)
-    return match.end() if match else offset
-
-
-def _skip_comma(text: str, offset: int) -> int:
-    offset = _skip(text, offset)
-    return _skip(text, offset + 1) if text[offset] == "," else offset

@@ -216,9 +216,3 @@ def read_literal(text: str) -> Literal | None:
     except MalformedError:
         return None
     return value if reader.at_end() else None
-
-
-def read_object(text: str) -> str | None:
-    """Return the JSON text of an object, repaired if need be; None if it is not an object."""
-    literal = read_literal(text)
-    return literal.text if literal is not None and literal.kind == "object" else None

@@ -27,6 +27,8 @@ class Source:
         self._text = ""
         self._offset = 0
         self._ended = False
+        # Whether a limit, not the model, has ended the text.
+        self._cut = False
         # What was read since `keep`; the part in `_text` begins at `_mark`.
         self._kept: list[str] = []
         self._mark: int | None = None
@@ -39,9 +41,28 @@ class Source:
         self._text = self._text[self._offset :] + text
         self._offset = 0
 
-    def end(self) -> None:
-        """Mark the text as complete."""
+    def end(self, *, cut: bool = False) -> None:
+        """Mark the end of the text.
+
+        Args:
+            cut: a limit has ended it, not the model: what it ends in may be incomplete.
+        """
         self._ended = True
+        self._cut = cut
+
+    @property
+    def at_end(self) -> bool:
+        """Whether all of a text was read that has ended."""
+        return self._ended and self._offset == len(self._text)
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether all was read of a text that a limit has ended."""
+        return self._cut and self.at_end
+
+    def known(self) -> str:
+        """Return the next character if it has arrived, else ""."""
+        return self._text[self._offset : self._offset + 1]
 
     def peek(self) -> Reading[str]:
         """Return the next character without reading it; "" at the end."""
@@ -88,7 +109,7 @@ class Source:
         Args:
             options: none is a prefix of another.
         """
-        longest = max(map(len, options))
+        longest = max(map(len, options), default=0)
         while True:
             rest = self._text[self._offset : self._offset + longest]
             for option in options:
@@ -110,22 +131,46 @@ class Source:
         self.skip(min(len(found), len(rest)))
         return found
 
-    def find(self, delimiters: Sequence[str], give: Give) -> Reading[str]:
-        """Read up to and past the first delimiter and return it; "" at the end.
+    def find(
+        self, delimiters: Sequence[str], give: Give, *, past: bool = True, least: int = 2
+    ) -> Reading[str]:
+        """Read up to the first delimiter and return it; "" at the end.
 
         Args:
             delimiters: none contains another, except in its tail.
             give: receives the text before the delimiter, each part as soon as it can't be the
                 beginning of one.
+            past: read the delimiter too.
+            least: characters of a delimiter that are not given at the end of a text that was cut
+                off. One alone is more likely a character of the text. In a value, where it is 1,
+                two are not given at the end of any text.
         """
         while True:
             found, end = self._search(delimiters)
             if end > self._offset:
                 give(self._text[self._offset : end])
-            self._offset = end + len(found)
+            self._offset = end + (len(found) if past else 0)
+            if not found and self._ended:
+                self._read_beginning(least, give)
             if found or self._ended:
                 return found
             yield
+
+    def _read_beginning(self, least: int, give: Give) -> None:
+        """Read what may have been the beginning of a delimiter when the text ended."""
+        rest = self._text[self._offset :]
+        mark = rest.strip()
+        is_mark = len(mark) >= max(least, 2) and not mark[0].isalnum()
+        if rest and not ((self._cut and least < 2) or (is_mark and (self._cut or least < 2))):
+            give(rest)
+        self._offset = len(self._text)
+
+    def skip_beginning(self, options: Sequence[str]) -> Reading[None]:
+        """Read the beginning of one of some texts, if the text was cut off in it."""
+        found = yield from self.look(options)
+        rest = self._text[self._offset :]
+        if self._cut and not found and any(option.startswith(rest) for option in options):
+            self._offset = len(self._text)
 
     def keep(self, before: str = "") -> None:
         """Record what is read from now on, for `release` or `rewind`.
@@ -159,8 +204,6 @@ class Source:
         if match:
             return match.group(), match.start()
         size = len(self._text)
-        if self._ended:
-            return "", size
         return "", size - partial_length(self._text[self._offset :], delimiters)
 
 
@@ -170,14 +213,21 @@ def _pattern(delimiters: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(map(re.escape, delimiters)) or "(?!)")
 
 
+@lru_cache
+def _beginnings(delimiters: tuple[str, ...]) -> tuple[re.Pattern[str], int]:
+    """Return what matches the first character of a delimiter, and the longest one's length."""
+    chars = "".join(re.escape(delimiter[0]) for delimiter in delimiters)
+    return re.compile(f"[{chars}]" if chars else "(?!)"), max(map(len, delimiters), default=1)
+
+
 def partial_length(text: str, delimiters: Sequence[str]) -> int:
     """Return the length of the longest tail that is a proper prefix of a delimiter."""
-    longest = 0
-    for delimiter in delimiters:
-        start = max(0, len(text) - len(delimiter) + 1)
-        while (start := text.find(delimiter[0], start)) >= 0:
-            if delimiter.startswith(text[start:]):
-                longest = max(longest, len(text) - start)
-                break
-            start += 1
-    return longest
+    first, longest = _beginnings(tuple(delimiters))
+    tail = text[1 - longest :] if longest > 1 else ""
+    match = first.search(tail)
+    while match:
+        rest = tail[match.start() :]
+        if any(len(rest) < len(each) and each.startswith(rest) for each in delimiters):
+            return len(rest)
+        match = first.search(tail, match.start() + 1)
+    return 0
