@@ -21,6 +21,7 @@ from gateway.dialects.base import ErrorDialect
 from gateway.dialects.openai import errors
 from gateway.http import cors
 from gateway.http.answer import Handler
+from gateway.http.auth import PRINCIPAL
 from gateway.http.body import BODY_TIMEOUT_S
 from gateway.http.sse import open_stream
 from gateway.http.stall import send_response
@@ -101,7 +102,8 @@ async def error_boundary(request: web.Request, handler: Handler) -> web.StreamRe
     headers: dict[str, str] = {}
     request[_ID] = f"req_{secrets.token_hex(12)}"
     try:
-        request.app[CONTEXT].keys.check(request.rel_url.raw_path, request.headers)
+        keys = request.app[CONTEXT].keys
+        request[PRINCIPAL] = keys.check(request.rel_url.raw_path, request.headers)
         return await handler(request)
     except ServiceError as failure:
         error = failure

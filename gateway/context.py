@@ -42,6 +42,10 @@ class Context:
             json_object=self.settings.json_object,
             prefill_assistant=self.settings.prefill_assistant,
             seed=self.settings.seed,
+            forced_call_wins=self.settings.forced_choice_with_schema == "call",
+            drops_builtin_tools=self.settings.builtin_tools == "drop",
+            completions_delta=self.settings.completions_delta,
+            caches_by_session=self.settings.prompt_cache_scope == "session",
         )
 
     @property

@@ -38,33 +38,57 @@ class Policy:
         json_object: allow `response_format` of type `json_object`.
         prefill_assistant: continue a last message of the assistant by default.
         seed: default seed; -1 for a random one per request.
+        forced_call_wins: a forced tool choice replaces a structured output, instead of a refusal.
+        drops_builtin_tools: leave out tools that OpenAI's servers run, instead of a refusal.
+        completions_delta: chunks of text completions have `delta`.
+        caches_by_session: prompts are cached apart for each session of an API key.
     """
 
     reasoning_alias: bool = True
     json_object: bool = False
     prefill_assistant: bool = False
     seed: int = -1
+    forced_call_wins: bool = False
+    drops_builtin_tools: bool = False
+    completions_delta: bool = True
+    caches_by_session: bool = False
 
 
 @dataclass(frozen=True)
 class Stamp:
-    """Id, time and random seed of a request, passed in so that parsing is pure."""
+    """Id, time and random seed of a request, passed in so that parsing is pure.
+
+    Attributes:
+        principal: names the API key; "" without one.
+    """
 
     request_id: str
     arrival_ns: int
     seed: int
     policy: Policy = Policy()
+    principal: str = ""
 
     @staticmethod
-    def create(prefix: str, policy: Policy) -> Stamp:
+    def create(prefix: str, policy: Policy, principal: str) -> Stamp:
         """Return a new stamp; the id starts with `prefix`."""
         # 63 bits: the largest 64-bit value means "random" on the native routes.
         seed = secrets.randbits(63)
-        return Stamp(prefix + secrets.token_hex(12), time.time_ns(), seed, policy)
+        return Stamp(prefix + secrets.token_hex(12), time.time_ns(), seed, policy, principal)
 
     @property
     def unix_s(self) -> int:
         return self.arrival_ns // 1_000_000_000
+
+    def cache_policy(self, *, enabled: bool | None, session: str = "") -> pb.CachePolicy:
+        """Return whether to use the prompt cache, and which requests share its entries.
+
+        Args:
+            session: what the client says that its entries belong to. Agents send a new one for
+                every session, so it counts only if the server is set so.
+        """
+        session = session if self.policy.caches_by_session else ""
+        key = f"{self.principal}/{session}" if self.principal or session else ""
+        return pb.CachePolicy(enabled=enabled, session_key=key)
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,17 @@ Pure.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
 from gateway.dialects import json_body
+from gateway.dialects.base import Policy
+from gateway.dialects.sampling import invalid
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
+from shared.tool_choice import is_forced
 
 # Limits of the REST reference, section on structured output.
 _MAX_SCHEMA_BYTES: Final = 64 * 1024
@@ -58,6 +62,34 @@ def parse_gbnf(text: str) -> pb.Grammar:
     if len(text.encode()) > _MAX_GRAMMAR_BYTES:
         raise ServiceError("invalid_request", "grammar exceeds 65536 bytes", "grammar")
     return pb.Grammar(gbnf=text)
+
+
+def parse_json_object(fields: Mapping[str, msgspec.Raw], path: str, field: str) -> pb.Grammar:
+    """Return the constraint of a `json_object`, which may carry a schema.
+
+    Source: `schema` is llama-server's form, `value` that of text-generation-inference.
+    """
+    for name in ("schema", "value"):
+        if bytes(fields.get(name, b"null")) != b"null":
+            return parse_schema(fields[name], f"{path}.{name}", field)
+    return pb.Grammar(json_schema='{"type":"object"}')
+
+
+def settle_forced_choice(request: pb.GenerateRequest, policy: Policy) -> None:
+    """Refuse a structured output beside a forced tool choice, or drop it, as the server is set.
+
+    Raises:
+        ServiceError: `invalid_request`.
+    """
+    if not request.HasField("grammar") or not is_forced(request.chat.tool_choice):
+        return
+    if not policy.forced_call_wins:
+        raise invalid(
+            "tool_choice",
+            "can't be forced together with a structured output, unless the server runs with "
+            "--forced-choice-with-schema call",
+        )
+    request.ClearField("grammar")
 
 
 def _count_refs(value: Any) -> int:

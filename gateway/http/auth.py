@@ -13,13 +13,18 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
+from aiohttp import web
+
 from shared.declaration import ConfigError
 from shared.errors import ServiceError
 
 log = logging.getLogger(__name__)
 
 PUBLIC_PATHS: Final = frozenset({"/", "/health", "/v1/health"})
+# The name of the key that a request carries.
+PRINCIPAL: Final = web.RequestKey("principal", str)
 _SCHEME: Final = "bearer"
+_NAME_DIGITS: Final = 16
 
 
 class Keys:
@@ -39,23 +44,32 @@ class Keys:
             found += _read_keys(Path(path))
         self._digests = [_digest(key) for key in found]
 
-    def check(self, path: str, headers: Mapping[str, str]) -> None:
+    def check(self, path: str, headers: Mapping[str, str]) -> str:
         """Check the key of a request.
+
+        Returns:
+            a name of the key that says nothing of it, the same after a restart; "" for none.
 
         Raises:
             ServiceError: `missing_api_key` or `invalid_api_key`.
         """
         if not self._digests or path in PUBLIC_PATHS:
-            return
+            return ""
         tokens = [_token(headers.get(name, "")) for name in ("Authorization", "X-Api-Key")]
         # Clients may send a key of another service in one of them.
         presented = [_digest(token) for token in tokens if token]
         if not presented:
             raise ServiceError("missing_api_key", "This server requires an API key.")
         # All keys are compared, so that timing reveals nothing.
-        matches = [hmac.compare_digest(p, digest) for p in presented for digest in self._digests]
-        if not any(matches):
+        matches = [
+            digest
+            for token in presented
+            for digest in self._digests
+            if hmac.compare_digest(token, digest)
+        ]
+        if not matches:
             raise ServiceError("invalid_api_key", "The API key is not valid.")
+        return hashlib.sha256(matches[0]).hexdigest()[:_NAME_DIGITS]
 
 
 def _token(credentials: str) -> str:

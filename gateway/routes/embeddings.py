@@ -105,8 +105,13 @@ def _find(
     for worker in workers:
         if worker.card is None and not (has_card and worker.state == "failed"):
             worker.require_ready()
-    served = ", ".join(worker.card.name for worker in workers if worker.card is not None)
-    raise invalid("model", f"must be {served}, which is what this server has for this")
+    served = dict.fromkeys(name for worker in workers for name in _names(worker))
+    raise invalid("model", f"must be one of {', '.join(served)}")
+
+
+def _names(worker: UnaryWorker) -> list[str]:
+    """Return the names of a worker's model; the one in responses comes first."""
+    return [worker.card.name, *worker.card.aliases] if worker.card is not None else []
 
 
 async def _call(context: Context, worker: UnaryWorker, method: Method[Q, A], message: Q) -> A:

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
-from gateway.context import CONTEXT, Context
+from gateway.context import CONTEXT
 from gateway.dialects.base import MediaRef, Stamp
 from gateway.dialects.conversation import check_piece_count
 from gateway.dialects.json_body import decode, unknown_keys
@@ -31,6 +31,7 @@ from gateway.dialects.openai.responses.request import (
 )
 from gateway.dialects.unserved import refuse_unserved
 from gateway.http.answer import Handler, answer_json
+from gateway.http.auth import PRINCIPAL
 from gateway.http.body import read_body
 from gateway.http.offload import offload
 from gateway.responses.compaction import CompactionJob, Compactor, default_keep_tokens
@@ -129,7 +130,7 @@ async def compact(request: web.Request) -> web.Response:
     context = request.app[CONTEXT]
     body = await read_body(request, context.settings.max_body_bytes)
     fields = await offload(len(body), _read_compact, body)
-    stamp = _make_stamp(context)
+    stamp = _make_stamp(request)
     items, media = input_items(fields.input), list[MediaRef]()
     await offload(len(body), make_prompt, fields, items, stamp, media)
     worker = context.registry.resolve(fields.model)
@@ -189,7 +190,7 @@ async def _receive(request: web.Request) -> tuple[ParsedResponse, Stamp, TurnCon
     context = request.app[CONTEXT]
     body = await read_body(request, context.settings.max_body_bytes)
     fields = await offload(len(body), read, body)
-    stamp = _make_stamp(context)
+    stamp = _make_stamp(request)
     if log.isEnabledFor(logging.DEBUG) and (names := unknown_keys(body, dialect.KNOWN)):
         log.debug("%s: ignored fields %s", stamp.request_id, ", ".join(names))
     stored = request.app[RESPONSE_CONTEXT]
@@ -233,8 +234,8 @@ async def _fetch_references(archive: ResponseArchive, fields: wire.ResponseBody)
         fields.input = reference.follow(items, references, stored)
 
 
-def _make_stamp(context: Context) -> Stamp:
-    stamp = Stamp.create(dialect.ID_PREFIX, context.policy)
+def _make_stamp(request: web.Request) -> Stamp:
+    stamp = Stamp.create(dialect.ID_PREFIX, request.app[CONTEXT].policy, request[PRINCIPAL])
     return replace(stamp, request_id=dialect.ID_PREFIX + secrets.token_hex(16))
 
 

@@ -21,6 +21,7 @@ from gateway.dialects.llama import infill, native
 from gateway.dialects.openai import chat, completions
 from gateway.fleet.text_worker import TextWorker
 from gateway.generation.fold import Item, fold
+from gateway.http.auth import PRINCIPAL
 from gateway.http.body import read_body
 from gateway.http.offload import offload
 from gateway.http.sse import EventStream
@@ -102,7 +103,7 @@ async def _parse_request(
     request: web.Request, dialect: TextDialect[P], body: bytes
 ) -> tuple[P, TextWorker, worker_pb2.ModelCard]:
     context = request.app[CONTEXT]
-    stamp = Stamp.create(dialect.ID_PREFIX, context.policy)
+    stamp = Stamp.create(dialect.ID_PREFIX, context.policy, request[PRINCIPAL])
     parsed = await offload(len(body), dialect.parse, body, stamp)
     if log.isEnabledFor(logging.DEBUG) and (names := unknown_keys(body, dialect.KNOWN)):
         log.debug("%s: ignored fields %s", parsed.request.request_id, ", ".join(names))

@@ -824,7 +824,9 @@ class CachePolicy(_message.Message):
     enabled: _builtins.bool
     """False: neither read nor write the prompt cache."""
     session_key: _builtins.str
-    """Separates the entries of different users; empty: shared."""
+    """Requests share entries only if this is equal: names the API key, and with
+    the scope "session" also what the client calls its session.
+    """
     def __init__(
         self,
         *,

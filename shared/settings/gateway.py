@@ -8,13 +8,14 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from shared.declaration import Setting
+from shared.settings.api import ApiSettings
 from shared.settings.process import LogLevel
 from shared.settings.value import Count, Host, Keys, Origins, Prefix, Size, Timeout
 
 
 @dataclass(frozen=True)
-class GatewaySettings:
-    """Gateway."""
+class ServerSettings:
+    """Addresses, keys, limits and stores."""
 
     host: Annotated[
         Host,
@@ -171,20 +172,6 @@ class GatewaySettings:
             unit="s",
         ),
     ] = 120
-    reasoning_alias_field: Annotated[
-        Literal["none", "reasoning"],
-        Setting(
-            "--reasoning-alias-field MLXCEL_REASONING_ALIAS_FIELD",
-            "Second field that carries reasoning in chat completions, beside reasoning_content.",
-        ),
-    ] = "reasoning"
-    json_object: Annotated[
-        bool,
-        Setting(
-            "--json-object MLXCEL_JSON_OBJECT",
-            "Accept response_format json_object; otherwise it gets a 400.",
-        ),
-    ] = False
     store: Annotated[
         str,
         Setting(
@@ -244,4 +231,10 @@ class GatewaySettings:
             unit="bytes",
         ),
     ] = 64 * 1024**2
+
+
+@dataclass(frozen=True)
+class GatewaySettings(ApiSettings, ServerSettings):
+    """Gateway."""
+
     log_level: LogLevel = "info"

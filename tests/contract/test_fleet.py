@@ -92,6 +92,19 @@ async def test_all_models_are_listed(harness: Harness):
         assert spec.find_errors("openai", "ListModelsResponse", reply) == []
 
 
+async def test_anthropic_clients_get_models_in_their_form(harness: Harness):
+    await start_two(harness)
+    header = {"anthropic-version": "2023-06-01"}
+    status, reply = await harness.get("/v1/models", **header)
+    assert status == 200
+    assert spec.find_errors("anthropic", "ListResponse_ModelInfo_", reply) == []
+    assert [entry["id"] for entry in reply["data"]] == ["SmolLM2", "Qwen"]
+    entry = reply["data"][1]
+    assert (await harness.get("/v1/models/qwen3", **header)) == (200, entry)
+    assert entry["max_input_tokens"] == entry["max_tokens"] == 4096
+    assert entry["capabilities"]["structured_outputs"] == {"supported": True}
+
+
 async def test_one_model_is_found_by_name_or_alias(harness: Harness):
     harness.add_worker("main", name="mlx-community/Qwen3-8B")
     harness.workers[0].card.aliases.append("qwen3")

@@ -21,7 +21,7 @@ from gateway.dialects.anthropic.tool import (
     parse_tools,
 )
 from gateway.dialects.base import Renderer, Stamp
-from gateway.dialects.grammar import parse_schema
+from gateway.dialects.grammar import parse_schema, settle_forced_choice
 from gateway.dialects.json_body import decode
 from gateway.dialects.sampling import (
     invalid,
@@ -34,7 +34,6 @@ from gateway.dialects.unserved import refuse_unserved
 from gateway.generation.fold import Completion
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
-from shared.tool_choice import is_forced
 
 ID_PREFIX: Final = "msg_"
 KNOWN: Final = frozenset(wire.MessagesBody.__struct_fields__) | wire.MESSAGES_IGNORED.keys()
@@ -66,11 +65,10 @@ def parse(body: bytes, stamp: Stamp) -> answer.ParsedMessage:
         max_tokens=parse_max_tokens(fields),
         grammar=_parse_grammar(fields),
         reasoning=_parse_reasoning(fields),
-        cache=pb.CachePolicy(enabled=fields.cache_prompt, session_key=_user_id(fields.metadata)),
+        cache=stamp.cache_policy(enabled=fields.cache_prompt, session=_user_id(fields.metadata)),
         arrival_ns=stamp.arrival_ns,
     )
-    if request.HasField("grammar") and is_forced(request.chat.tool_choice):
-        raise invalid("tool_choice", "can't be forced together with a structured output")
+    settle_forced_choice(request, stamp.policy)
     return answer.ParsedMessage(
         request=request,
         model=fields.model,
@@ -163,6 +161,6 @@ def _thoughts(thinking: wire.Thinking | None) -> answer.Thoughts:
 
 
 def _user_id(metadata: Any) -> str:
-    """Return the user id, which separates prompt caches; other metadata is ignored."""
+    """Return the user id, which may separate prompt caches; other metadata is ignored."""
     name = metadata.get("user_id") if isinstance(metadata, dict) else None
     return name if isinstance(name, str) else ""

@@ -55,7 +55,7 @@ def parse_native(fields: wire.NativeBody, prompt: Mapping[str, Any], stamp: Stam
         grammar=_parse_grammar(fields),
         logprobs=_parse_probs(fields),
         reasoning=pb.Reasoning(budget_tokens=parse_budget(fields)),
-        cache=pb.CachePolicy(enabled=fields.cache_prompt),
+        cache=stamp.cache_policy(enabled=fields.cache_prompt),
         arrival_ns=stamp.arrival_ns,
         with_ids=bool(fields.stream or fields.return_tokens),
         with_timings=bool(fields.stream and fields.timings_per_token),

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from gateway.dialects.base import Stamp
 from gateway.dialects.openai import wire
 from shared.pb import text_pb2 as pb
 
 
-def parse_cache(fields: wire.TextFields) -> pb.CachePolicy:
-    """Return whether to use the prompt cache, and the session key."""
+def parse_cache(fields: wire.TextFields, stamp: Stamp) -> pb.CachePolicy:
+    """Return whether to use the prompt cache, and which requests share its entries."""
     enabled = fields.cache_prompt
     if enabled is None and (raw := (fields.extra_body or {}).get("cache_prompt")) is not None:
         # As in the reference, only a boolean counts here.
         enabled = {b"true": True, b"false": False}.get(bytes(raw))
     session = fields.prompt_cache_key or fields.user or ""
-    return pb.CachePolicy(enabled=enabled, session_key=session)
+    return stamp.cache_policy(enabled=enabled, session=session)

@@ -12,6 +12,7 @@ import msgspec
 import orjson
 
 from gateway.dialects.base import MediaRef, Parsed, Renderer, Stamp
+from gateway.dialects.grammar import settle_forced_choice
 from gateway.dialects.json_body import decode
 from gateway.dialects.openai import chunk, errors, wire
 from gateway.dialects.openai.cache import parse_cache
@@ -28,7 +29,6 @@ from gateway.dialects.unserved import refuse_unserved
 from gateway.generation.fold import Block, Completion
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
-from shared.tool_choice import is_forced
 
 ID_PREFIX: Final = "chatcmpl-"
 KNOWN: Final = frozenset(wire.ChatBody.__struct_fields__) | wire.CHAT_IGNORED.keys()
@@ -56,11 +56,10 @@ def parse(body: bytes, stamp: Stamp) -> Parsed:
         grammar=parse_grammar(fields, stamp.policy),
         logprobs=_parse_logprobs(fields),
         reasoning=_parse_reasoning(fields),
-        cache=parse_cache(fields),
+        cache=parse_cache(fields, stamp),
         arrival_ns=stamp.arrival_ns,
     )
-    if request.HasField("grammar") and is_forced(request.chat.tool_choice):
-        raise invalid("tool_choice", "can't be forced together with a structured output")
+    settle_forced_choice(request, stamp.policy)
     return Parsed(
         request=request,
         model=fields.model,

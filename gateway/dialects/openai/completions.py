@@ -57,7 +57,7 @@ def parse(body: bytes, stamp: Stamp) -> Parsed:
         grammar=parse_grammar(fields, stamp.policy),
         logprobs=_parse_logprobs(fields),
         reasoning=pb.Reasoning(budget_tokens=parse_budget(fields)),
-        cache=parse_cache(fields),
+        cache=parse_cache(fields, stamp),
         arrival_ns=stamp.arrival_ns,
     )
     return Parsed(
@@ -67,6 +67,7 @@ def parse(body: bytes, stamp: Stamp) -> Parsed:
         include_usage=fields.includes_usage,
         created_unix_s=stamp.unix_s,
         counted=not fields.stream,
+        policy=stamp.policy,
     )
 
 
@@ -104,12 +105,14 @@ def _parse_logprobs(fields: wire.CompletionBody) -> pb.Logprobs | None:
 class CompletionStream:
     """The stream of one completion.
 
-    Clients read a choice's `text`; the reference also has `delta.text`.
+    Clients read a choice's `text`; the reference also has `delta.text`, which a setting leaves out.
     """
 
     def __init__(self, parsed: Parsed, model: str) -> None:
         self._head = chunk.begin_chunk(parsed, model, _OBJECT)
         self._choice = self._head + b',"choices":[{"index":0,"text":'
+        self._has_delta = parsed.policy.completions_delta
+        self._empty = b'"","delta":{}' if self._has_delta else b'""'
         self._include_usage = parsed.include_usage
         self._accepted = pb.Accepted()
         self._table = LogprobTable()
@@ -124,7 +127,7 @@ class CompletionStream:
             case "finished":
                 return self._feed_finished(item.finished)
             case "failed":
-                return self._choice + b'"","delta":{}' + chunk.failed_tail(item.failed)
+                return self._choice + self._empty + chunk.failed_tail(item.failed)
         return b""
 
     def ping(self) -> bytes:
@@ -135,13 +138,14 @@ class CompletionStream:
             return b""
         quoted = orjson.dumps(text)
         logprobs = orjson.dumps(self._table.take(infos)) if infos else b"null"
-        middle = b',"delta":{"text":', quoted, b'},"finish_reason":null,"logprobs":'
-        return b"".join((self._choice, quoted, *middle, logprobs, b"}]}\n\n"))
+        delta = (b',"delta":{"text":', quoted, b"}") if self._has_delta else ()
+        middle = b',"finish_reason":null,"logprobs":'
+        return b"".join((self._choice, quoted, *delta, middle, logprobs, b"}]}\n\n"))
 
     def _feed_finished(self, finished: pb.Finished) -> bytes:
         reason = chunk.finish_reason(finished.reason, called=False).encode()
-        end = b'"","delta":{},"finish_reason":"%b","logprobs":null}]}\n\n' % reason
-        parts = [self._choice, end]
+        end = b',"finish_reason":"%b","logprobs":null}]}\n\n' % reason
+        parts = [self._choice, self._empty, end]
         if self._include_usage:
             parts.append(chunk.usage_chunk(self._head, finished, self._accepted))
         return b"".join([*parts, chunk.DONE])

@@ -11,12 +11,15 @@ import msgspec
 
 from gateway.dialects import json_body
 from gateway.dialects.base import Policy
-from gateway.dialects.grammar import parse_gbnf, parse_schema
+from gateway.dialects.grammar import parse_gbnf, parse_json_object, parse_schema
 from gateway.dialects.openai import wire
 from gateway.dialects.sampling import invalid
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 
+TYPE_RULE: Final = (
+    "type must be 'text' or 'json_schema', or 'json_object' if the server runs with --json-object"
+)
 _ANY: Final = msgspec.json.Decoder(Any)
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -50,9 +53,9 @@ def parse_response_format(
     if fields is None or kind in (None, "text"):
         return None
     if kind == "json_object" and policy.json_object:
-        return pb.Grammar(json_schema='{"type":"object"}')
+        return parse_json_object(fields, "response_format", "response_format")
     if kind != "json_schema":
-        raise _refusal("type must be 'text' or 'json_schema'", "response_format.type")
+        raise _refusal(TYPE_RULE, "response_format.type")
     inner: dict[str, msgspec.Raw] = {}
     if "json_schema" in fields:
         inner = json_body.decode(_OBJECT, fields["json_schema"], "response_format.json_schema")

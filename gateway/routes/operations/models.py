@@ -1,8 +1,8 @@
 """GET /v1/models: the models of this server.
 
-Owns the shape of an entry: the reference's four keys, those that clients of llama-server and of
-Anthropic also read, and the list for Ollama's clients. Runs on the gateway's event loop and calls
-no worker.
+Owns the shape of an entry: the reference's four keys, those that clients of llama-server also
+read, and the list for Ollama's clients. Anthropic's clients get the form of their API instead.
+Runs on the gateway's event loop and calls no worker.
 """
 
 from __future__ import annotations
@@ -10,18 +10,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
 from aiohttp import web
 
 from gateway.context import CONTEXT
+from gateway.dialects.anthropic import model
 from gateway.dialects.openai import errors
 from gateway.fleet.worker import Worker
 from gateway.http.answer import answer_json
 from gateway.routes.route import Route
 from shared.errors import ServiceError
-from shared.kind import KINDS
+from shared.kind import DEFAULT, KINDS
 from shared.pb import worker_pb2
+
+# Anthropic's clients send it with every request.
+_ANTHROPIC_HEADER: Final = "anthropic-version"
 
 
 def routes() -> list[Route]:
@@ -33,8 +37,15 @@ def routes() -> list[Route]:
 
 
 async def list_models(request: web.Request) -> web.Response:
-    """List every model that has been ready, and those that can't start with the reason."""
-    return answer_json(describe(request.app[CONTEXT].registry.workers))
+    """List every model that has been ready, and those that can't start with the reason.
+
+    Anthropic's clients get the text models, which are those that they can use.
+    """
+    workers = request.app[CONTEXT].registry.workers
+    if _ANTHROPIC_HEADER in request.headers:
+        cards = [card for _, card in _list_cards(workers) if card.kind == DEFAULT]
+        return answer_json(model.page(cards))
+    return answer_json(describe(workers))
 
 
 async def get_model(request: web.Request) -> web.Response:
@@ -43,7 +54,8 @@ async def get_model(request: web.Request) -> web.Response:
     workers = request.app[CONTEXT].registry.workers
     for worker, card in _list_cards(workers):
         if name in (card.name, *card.aliases):
-            return answer_json(_entry(worker, card))
+            is_anthropic = _ANTHROPIC_HEADER in request.headers
+            return answer_json(model.entry(card) if is_anthropic else _entry(worker, card))
     raise ServiceError("model_not_found", f"The model '{name[:200]}' does not exist.", "model")
 
 

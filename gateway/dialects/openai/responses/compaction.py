@@ -130,7 +130,7 @@ def ask_summary(
         sampling=sampling,
         max_tokens=max_tokens,
         reasoning=pb.Reasoning(enabled=False),
-        cache=parse_cache(fields),
+        cache=parse_cache(fields, stamp),
         arrival_ns=stamp.arrival_ns,
     )
 

@@ -16,13 +16,13 @@ import orjson
 from gateway.dialects import json_body
 from gateway.dialects.base import MediaRef, Parsed, Policy, Stamp
 from gateway.dialects.conversation import check_piece_count, require_input
-from gateway.dialects.grammar import parse_schema
+from gateway.dialects.grammar import parse_json_object, parse_schema, settle_forced_choice
 from gateway.dialects.openai.cache import parse_cache
 from gateway.dialects.openai.conversation import (
     parse_template_kwargs,
     parse_tool_choice,
 )
-from gateway.dialects.openai.grammar import parse_grammar
+from gateway.dialects.openai.grammar import TYPE_RULE, parse_grammar
 from gateway.dialects.openai.responses import wire
 from gateway.dialects.openai.responses.capsule import expand
 from gateway.dialects.openai.responses.item import parse_items
@@ -37,7 +37,6 @@ from gateway.dialects.sampling import (
 from gateway.dialects.unserved import refuse_unserved
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
-from shared.tool_choice import is_forced
 
 _MAX_METADATA: Final = 16
 _MAX_NAME_CHARACTERS: Final = 512
@@ -140,7 +139,7 @@ def make(fields: wire.ResponseBody, items: list[msgspec.Raw], stamp: Stamp) -> P
         ServiceError: `invalid_request`, naming the field.
     """
     media: list[MediaRef] = []
-    tools = read_tools(fields.tools or [])
+    tools = read_tools(fields.tools or [], stamp.policy)
     chat = make_prompt(fields, items, stamp, media)
     _add_tools(fields, tools, chat)
     request = pb.GenerateRequest(
@@ -152,11 +151,10 @@ def make(fields: wire.ResponseBody, items: list[msgspec.Raw], stamp: Stamp) -> P
         grammar=_parse_grammar(fields, stamp.policy),
         logprobs=_parse_logprobs(fields),
         reasoning=_parse_reasoning(fields),
-        cache=parse_cache(fields),
+        cache=parse_cache(fields, stamp),
         arrival_ns=stamp.arrival_ns,
     )
-    if request.HasField("grammar") and is_forced(chat.tool_choice):
-        raise invalid("tool_choice", "can't be forced together with a structured output")
+    settle_forced_choice(request, stamp.policy)
     return ParsedResponse(
         request=request,
         model=fields.model,
@@ -241,9 +239,10 @@ def _parse_format(form: dict[str, msgspec.Raw] | None, policy: Policy) -> pb.Gra
     if form is None or kind in (None, "text"):
         return None
     if kind == "json_object" and policy.json_object:
-        return pb.Grammar(json_schema='{"type":"object"}')
+        return parse_json_object(form, "text.format", "text.format")
     if kind != "json_schema":
-        raise invalid("text.format.type", "must be 'text' or 'json_schema'")
+        sentence = f"invalid text.format: {TYPE_RULE}"
+        raise ServiceError("invalid_request", sentence, "text.format.type")
     inner = schema_fields(form)
     if "schema" not in inner:
         raise invalid("text.format.schema", "is required")

@@ -2,7 +2,7 @@
 
 Owns the conversion to the nested form of chat templates and back. Functions in a namespace, which
 agents declare for MCP servers, get it as a prefix of their name. Tools that OpenAI runs itself are
-refused by name. Pure.
+refused by name, or left out. Pure.
 """
 
 from __future__ import annotations
@@ -16,10 +16,15 @@ import msgspec
 import orjson
 
 from gateway.dialects import json_body
+from gateway.dialects.base import Policy
 from gateway.dialects.conversation import check_tool_count
 from gateway.dialects.openai.responses import wire
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
+
+# Types of tools that the client runs; OpenAI's servers run those of all others.
+_OWN_KINDS: Final = frozenset({"function", "custom"})
+_HINT: Final = " A server that runs with --builtin-tools drop leaves out those that OpenAI runs."
 
 _HEAD: Final = msgspec.json.Decoder(wire.ItemHead)
 _PARAMETERS: Final = msgspec.json.Decoder(dict[str, Any] | None)
@@ -54,18 +59,21 @@ class _Found(NamedTuple):
     namespace: wire.NamespaceTool | None
 
 
-def read_tools(raws: Sequence[msgspec.Raw]) -> list[ResponseTool]:
+def read_tools(raws: Sequence[msgspec.Raw], policy: Policy) -> list[ResponseTool]:
     """Return the functions of a body, including those in namespaces.
 
     Raises:
         ServiceError: a tool is not a function, or there are too many.
     """
     found = list(_find_tools(raws))
+    if policy.drops_builtin_tools:
+        found = [tool for tool in found if tool.kind in _OWN_KINDS]
     check_tool_count(len(found))
     if others := sorted({tool.kind[:100] for tool in found if tool.kind != "function"}):
         raise ServiceError(
             "invalid_request",
-            f"Unsupported tool types: {', '.join(others)}. Only function tools are supported.",
+            f"Unsupported tool types: {', '.join(others)}. Only function tools are supported."
+            + _HINT * any(kind not in _OWN_KINDS for kind in others),
             "tools",
         )
     return [ResponseTool(_read_function(tool.raw, tool.path), tool.namespace) for tool in found]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 
 import pytest
 
 from gateway.dialects.anthropic import errors, messages
-from gateway.dialects.base import Stamp
+from gateway.dialects.base import Policy, Stamp
 from shared.errors import CODES, ServiceError
 from shared.pb import text_pb2 as pb
 
@@ -183,9 +184,11 @@ def test_thinking_is_set_for_the_template_and_shown_on_request(thinking, enabled
 
 def test_user_ids_separate_caches_and_other_metadata_is_ignored():
     def bucket(metadata):
-        return parse(metadata=metadata).request.cache.session_key
+        stamp = replace(STAMP, policy=Policy(caches_by_session=True))
+        fields = {"messages": ASK, "metadata": metadata}
+        return messages.parse(json.dumps(fields).encode(), stamp).request.cache.session_key
 
-    assert bucket({"user_id": "u"}) == "u"
+    assert bucket({"user_id": "u"}) == "/u"
     assert [bucket(odd) for odd in (None, "u", {}, {"user_id": 3}, [])] == [""] * 5
 
 
