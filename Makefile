@@ -29,10 +29,10 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help run test check lint perf proto docs clean python set-up set-up-dev set-up-perf \
-	test-python test-pins
+	test-clients test-python test-pins
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 run: python ## install what is missing, serve a small chat model (PORT=18080 picks a port)
 	@$(PYTHON) $(ENTRY) deploy.run.preflight --config $(CONFIG)
@@ -61,6 +61,10 @@ lint: set-up-dev ## ruff and mypy
 perf: set-up-perf ## measure throughput and latency, beside other servers
 	@$(BIN)/python -m deploy.starter_models.install text embed whisper whisper-tiny kokoro
 	$(BIN)/python -m deploy.setup.openblas $(BIN)/python -m tests.perf $(ARGS)
+
+test-clients: set-up-dev ## third-party clients against a server (ARGS="codex" runs some)
+	@$(BIN)/python -m deploy.starter_models.install text embed
+	$(BIN)/python -m deploy.setup.openblas $(BIN)/python -m tests.clients $(ARGS)
 
 proto: set-up-dev ## generate shared/pb from proto/
 	$(BIN)/python -m deploy.generate.protobuf
