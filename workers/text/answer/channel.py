@@ -39,13 +39,14 @@ class ChannelSplitter:
     Attributes:
         in_reasoning: whether the next text belongs to reasoning or to a header; true at the start.
         answer_begun: whether the answer has begun. Reasoning may still follow.
+        in_call: whether the next text belongs to a message to a function that is passed on.
         held: the part of the closing text of `TAGS` that has been read.
     """
 
     def __init__(self, *, passes_calls: bool = True) -> None:
         self._passes_calls = passes_calls
         self.in_reasoning = True
-        self.answer_begun = False
+        self.answer_begun = self.in_call = False
         # As if the prompt's end continued earlier reasoning.
         self._tail = self.held = f"{ENDS[0]}{_PROMPT}"
         self._source = Source()
@@ -113,10 +114,12 @@ class ChannelSplitter:
     def _read_call(self, header: str) -> Reading[str]:
         """Read a message to a function and pass it on unchanged."""
         self._enter_answer(begins=True)
+        self.in_call = True
         self._add_answer(header)
         if (yield from self._source.peek()) == "{":
             yield from read_value(self._source, self._add_answer)
         found = yield from self._source.find((START, CHANNEL, *ENDS), self._add_answer)
+        self.in_call = False
         self._enter_answer(begins=False)
         if found not in ENDS:
             return found

@@ -1,4 +1,4 @@
-"""The grammar of an answer that must be a tool call.
+"""The grammars of answers that must be tool calls, or may be instead of following a schema.
 
 Written in llguidance's dialect of Lark, with a JSON schema for the call object. Pure.
 """
@@ -13,10 +13,12 @@ from urllib.parse import quote
 from shared.pb import text_pb2 as pb
 from workers.text.answer.exactness import JSON_STYLE, make_exact
 from workers.text.answer.grammar import compiles
-from workers.text.toolcalls.format import Tools, Wrapper
+from workers.text.toolcalls.format import Format, Tools, Wrapper
 
 # Without a limit, a model that repeats calls would go on to its token limit.
 _MAX_CALLS = 8
+# Any text, with the delimiters that are control tokens.
+_REST = "rest: (TEXT{})*\nTEXT: /(.|\\n)+/\n"
 
 
 def force(
@@ -37,6 +39,50 @@ def force(
     Raises:
         InexactError: a function's parameters can't be enforced exactly.
     """
+    start, call = _write_calls(wrapper, tools, named, control_names, lone=lone)
+    return pb.Grammar(lark=f"start: {start}\n{call}")
+
+
+def offer(
+    call_format: Format,
+    tools: Tools,
+    schema: str,
+    control_names: Mapping[str, int],
+    *,
+    lone: bool = False,
+) -> pb.Grammar:
+    """Return the grammar of calls of any function, or else an answer that follows a schema.
+
+    Of formats whose calls are not JSON objects, only the text that begins a call is enforced.
+
+    Args:
+        schema: JSON text, exact and with the engine's options.
+        lone, control_names: as for `force`.
+
+    Raises:
+        InexactError: a function's parameters can't be enforced exactly.
+    """
+    wrapper = call_format.wrapper
+    if wrapper is None:
+        starts = [f"{_spell(text, control_names)} rest" for text in call_format.openings]
+        marks = (control_names[name] for name in call_format.markers if name in control_names)
+        rule = _REST.format("".join(f" | <[{token}]>" for token in marks))
+    else:
+        start, rule = _write_calls(wrapper, tools, None, control_names, lone=lone)
+        starts = [start, "call"] if call_format.is_bare and wrapper.opening else [start]
+    choices = " | ".join(("answer", *starts))
+    return pb.Grammar(lark=f"start: {choices}\nanswer: %json {schema}\n{rule}")
+
+
+def _write_calls(
+    wrapper: Wrapper,
+    tools: Tools,
+    named: str | None,
+    control_names: Mapping[str, int],
+    *,
+    lone: bool,
+) -> tuple[str, str]:
+    """Return the expression of the calls, and the rule of the object it refers to."""
     names = [named] if named is not None else list(tools)
     schema: dict[str, Any] = {"anyOf": [_object(name, tools, wrapper) for name in names]}
     schema["x-guidance"] = JSON_STYLE
@@ -49,7 +95,7 @@ def force(
     else:
         one = f"{opening} call {closing}".strip()
         start = f"{one} (/\\n?/ {one}){more}" if more else one
-    return pb.Grammar(lark=f"start: {start}\ncall: %json {json.dumps(schema)}\n")
+    return start, f"call: %json {json.dumps(schema)}\n"
 
 
 def _object(name: str, tools: Tools, wrapper: Wrapper) -> dict[str, Any]:

@@ -94,6 +94,13 @@ class GrammarCompiler:
         return matcher
 
 
+def write_exact(source: pb.Grammar) -> str:
+    """Return a schema that has compiled, exact and with the engine's options, as JSON text."""
+    schema = make_exact(json.loads(source.json_schema), source.path, compiles)
+    exact = json.loads(_PLAIN.get(json.dumps(schema), json.dumps(schema)))
+    return json.dumps({**exact, "x-guidance": JSON_STYLE | _JSON_STRICT})
+
+
 def _read_schema(source: pb.Grammar) -> str:
     try:
         schema = make_exact(json.loads(source.json_schema), source.path, compiles)

@@ -71,7 +71,8 @@ class Guide:
     @property
     def barred(self) -> Sequence[int]:
         """Ids that may not come next: with a grammar, reasoning can't end the sequence."""
-        return () if self._matcher is None or self._constrains else self._end_ids
+        free = self._matcher is None or self._constrains or self._splitter.in_call
+        return () if free else self._end_ids
 
     @property
     def complete(self) -> bool:
@@ -98,7 +99,8 @@ class Guide:
     def _update(self) -> None:
         """Set the constraints of the next id."""
         in_reasoning = self._was_in_reasoning = self._splitter.in_reasoning
-        self._constrains = self._matcher is not None and not in_reasoning
+        bound = not in_reasoning and not self._splitter.in_call
+        self._constrains = self._matcher is not None and bound
         limited = self._budget_tokens != UNLIMITED
         if in_reasoning and limited and not self._forced:
             if self._reasoning_tokens >= self._budget_tokens:

@@ -103,7 +103,7 @@ class Output:
             text = self._pass(self._trim(self._decode(token)), token)
         was_in_reasoning = self.splitter.in_reasoning
         parts = self._split(text)
-        if self._style.constrained and was_in_reasoning:
+        if self._style.constrained and was_in_reasoning and not self.splitter.in_call:
             parts = [part for part in parts if isinstance(part, ReasoningPart)]
         events = self._show(parts)
         return self._attach_ids(events if info is None else self._attach(info, events))

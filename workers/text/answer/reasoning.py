@@ -55,10 +55,12 @@ class Splitter(Protocol):
         in_reasoning: whether the text so far ends inside a reasoning block.
         held: text that may be the beginning of the closing tag.
         answer_begun: whether the answer has begun, so that no reasoning will follow.
+        in_call: whether the text so far ends inside a call, which no schema of the answer binds.
     """
 
     in_reasoning: bool
     answer_begun: bool
+    in_call: bool
     held: str
 
     def feed(self, text: str) -> list[Part]:
@@ -77,6 +79,7 @@ class NoSplitter:
 
     in_reasoning = False
     answer_begun = True
+    in_call = False
     held = ""
 
     def feed(self, text: str) -> list[Part]:
@@ -100,6 +103,7 @@ class TagSplitter:
         self._tags = tags
         self.in_reasoning = in_reasoning
         self.answer_begun = False
+        self.in_call = False
         # A turn without reasoning keeps its leading white space.
         self._trims = in_reasoning
         self._text = ""

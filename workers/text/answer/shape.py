@@ -19,8 +19,8 @@ from shared.settings import TextSettings
 from shared.tool_choice import is_forced
 from workers.text.answer import channel
 from workers.text.answer.exactness import InexactError
-from workers.text.answer.forcing import force
-from workers.text.answer.grammar import GrammarCompiler
+from workers.text.answer.forcing import force, offer
+from workers.text.answer.grammar import GrammarCompiler, write_exact
 from workers.text.answer.guide import UNLIMITED, Guide
 from workers.text.answer.output import Output, Style
 from workers.text.answer.reasoning import (
@@ -133,19 +133,45 @@ class AnswerMaker:
         mode = request.chat.tool_choice.mode
         if not request.chat.tools or mode == pb.ToolChoice.MODE_NONE:
             return False
-        # An answer that follows a schema is content, even if it looks like a call.
-        return not (self._settings.skip_chat_parsing or request.grammar.HasField("json_schema"))
+        if self._settings.skip_chat_parsing:
+            return False
+        has_schema = request.grammar.HasField("json_schema")
+        return not has_schema or self._channels or self._can_offer
 
     def _calls(self, request: pb.GenerateRequest, *, forced: bool) -> CallStream:
         choice = request.chat.tool_choice
         named = choice.name if choice.mode == pb.ToolChoice.MODE_NAMED else None
         most = 1 if _calls_once(request.chat) else None
-        policy = CallPolicy(named, most, self._settings.undeclared_calls == "pass", forced=forced)
+        policy = CallPolicy(
+            named,
+            most,
+            self._settings.undeclared_calls == "pass",
+            forced=forced,
+            has_schema=request.grammar.HasField("json_schema") and not self._channels,
+        )
         return CallStream(self._format, _schemas(request.chat), request.request_id, policy)
+
+    @property
+    def _can_offer(self) -> bool:
+        """Whether a grammar can tell calls from another answer."""
+        return self._format.wrapper is not None or bool(self._format.openings)
+
+    def _offer(self, request: pb.GenerateRequest) -> LLMatcher:
+        """Return the matcher of calls or an answer that follows the request's schema."""
+        schema, tools = write_exact(request.grammar), _schemas(request.chat)
+        names, lone = self._model.vocabulary.control_names, _calls_once(request.chat)
+        try:
+            return self._grammars.compile(offer(self._format, tools, schema, names, lone=lone))
+        except (ServiceError, InexactError) as refusal:
+            log.warning("%s: parameters are not enforced: %s", request.request_id, refusal)
+            anything: dict[str, dict[str, object]] = {key: {} for key in tools}
+            return self._grammars.compile(offer(self._format, anything, schema, names, lone=lone))
 
     def _matcher(self, request: pb.GenerateRequest, *, must_call: bool) -> LLMatcher | None:
         if request.HasField("grammar"):
-            return self._grammars.compile(request.grammar)
+            matcher = self._grammars.compile(request.grammar)
+            offers = request.grammar.HasField("json_schema") and not self._channels
+            return self._offer(request) if offers and self._reads_calls(request) else matcher
         if not must_call or self._format.wrapper is None:
             return None
         choice = request.chat.tool_choice

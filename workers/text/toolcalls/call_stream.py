@@ -25,6 +25,7 @@ from workers.text.toolcalls.format import (
     Piece,
     Tools,
 )
+from workers.text.toolcalls.schema_answer import SchemaAnswer
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,14 @@ class CallPolicy:
         most: the number of calls to keep; None for all.
         keeps_undeclared: whether calls of functions that are not declared are kept.
         forced: a grammar lets the answer hold calls only: what it holds besides is markup.
+        has_schema: the answer is calls, or a text that follows a schema.
     """
 
     named: str | None = None
     most: int | None = None
     keeps_undeclared: bool = True
     forced: bool = False
+    has_schema: bool = False
 
 
 # At most one call is open: only CallArguments stand between a CallStart and its CallEnd.
@@ -77,8 +80,11 @@ class CallStream:
     ) -> None:
         self._tools = None if tools is None else DeclaredTools(tools)
         self._parser = call_format.parser(self._tools or {})
+        if policy.has_schema:
+            self._parser = SchemaAnswer(self._parser, self._tools or {})
         # While the answer may be calls as plain JSON.
-        self._bare = BareAnswer(self._is_known) if tools and not call_format.is_bare else None
+        may_be_bare = bool(tools) and not call_format.is_bare and not policy.has_schema
+        self._bare = BareAnswer(self._is_known) if may_be_bare else None
         self._request_id = request_id
         self._policy = policy
         self._keeps = False  # the open call

@@ -98,6 +98,7 @@ class Format:
         detect: whether a chat template writes calls in this format.
         parser: makes the parser of one answer.
         is_bare: whether an answer may begin with a call that no delimiter announces.
+        begins: texts that begin calls and no other answer; None: the first marker.
         wrapper: how to force a call by a grammar; None where calls are not JSON objects.
     """
 
@@ -107,3 +108,9 @@ class Format:
     parser: Callable[[Tools], Parser]
     wrapper: Wrapper | None = None
     is_bare: bool = False
+    begins: Sequence[str] | None = None
+
+    @property
+    def openings(self) -> Sequence[str]:
+        """The texts that begin calls and no other answer."""
+        return self.markers[:1] if self.begins is None else self.begins

@@ -290,6 +290,37 @@ def test_an_answer_that_follows_a_schema_is_content_even_if_it_looks_like_a_call
     assert (decoded.content, decoded.calls) == (json.dumps(CALL), [])
 
 
+HARMONY_CALL = (
+    "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>commentary "
+    'to=functions.f <|constrain|>json<|message|>{"a": 1}<|call|>'
+)
+HARMONY_ANSWER = (
+    "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>"
+)
+
+
+@pytest.mark.parametrize(
+    ("template", "text", "content", "calls"),
+    [
+        (OPENED, f"hm</think>{CALL}", "", [("f", '{"a": 1}')]),
+        (OPENED, 'hm</think>{"wet": true}', '{"wet": true}', []),
+        (HARMONY, HARMONY_CALL, "", [("f", '{"a": 1}')]),
+        (HARMONY, HARMONY_ANSWER + '{"wet": true}', '{"wet": true}', []),
+    ],
+)
+@pytest.mark.parametrize("parameters", [SCHEMA, {"not": {"const": "secret"}}])
+def test_beside_a_schema_tools_may_be_called(template, text, content, calls, parameters, caplog):
+    form = {"properties": {"wet": {"type": "boolean"}}, "required": ["wet"]}
+    form |= {"type": "object", "additionalProperties": False}
+    asked = request(tools=["f"], grammar=pb.Grammar(json_schema=json.dumps(form)))
+    asked.chat.tools[0].json = json.dumps({"function": {"name": "f", "parameters": parameters}})
+    sequence = make_intake(template).make_sequence(asked)
+    decoded = gather(list(sample(sequence, text)))
+    assert (decoded.reasoning, decoded.content, decoded.calls) == ("hm", content, calls)
+    assert decoded.finished.reason != pb.Finished.REASON_UNSPECIFIED
+    assert "secret" not in caplog.text
+
+
 def test_a_grammar_begins_after_the_reasoning_and_ends_the_answer():
     grammar = pb.Grammar(json_schema=json.dumps({"enum": ["yes", "no"]}))
     decoded = decode_answer('hm "maybe"</think>"yes" and more', grammar=grammar)

@@ -71,6 +71,8 @@ class Functionary32Parser(StreamParser):
 FORMAT = Format(
     name="functionary32",
     markers=(_OPENING,),
+    # The prompt ends with the marker, so calls and other answers begin with a bare name.
+    begins=(),
     detect=lambda template: f"{_OPENING}{_USER}" in template,
     parser=Functionary32Parser,
 )

@@ -49,6 +49,7 @@ def _detect(template: str) -> bool:
 FORMAT = Format(
     name="granite",
     markers=_MARKERS,
+    begins=(f"{_RESPONSE}{_CALL}", _CALL, _TOKEN),
     detect=_detect,
     parser=lambda _: GraniteParser(),
 )

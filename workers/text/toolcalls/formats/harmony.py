@@ -88,6 +88,8 @@ class HarmonyParser(StreamParser):
 FORMAT = Format(
     name="harmony",
     markers=_MARKERS,
+    # The header of a message tells: see `workers.text.answer.channel`.
+    begins=(),
     detect=lambda template: CHANNEL in template and MESSAGE in template,
     parser=lambda _: HarmonyParser(),
 )

@@ -81,6 +81,7 @@ class MinimaxM2Parser(BlockParser):
 FORMAT = Format(
     name="minimax_m2",
     markers=_MARKERS,
+    begins=(_OPENING, _INVOKE),
     detect=lambda template: _OPENING in template,
     parser=MinimaxM2Parser,
 )
