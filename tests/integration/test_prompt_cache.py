@@ -111,15 +111,30 @@ async def test_cache_prompt_false_neither_reads_nor_writes_the_cache(family):
     assert read_cached(answer) > 0
 
 
-async def test_the_cache_of_one_session_is_not_used_by_another(client):
+SESSIONS = ({"prompt_cache_key": "a"}, {"prompt_cache_key": "b"}, {"user": "c"}, {})
+
+
+async def test_sessions_share_the_cache(client):
     client = client.having(model="llama", **FIELDS)
     await client.reset_cache()
-    for fields in ({"prompt_cache_key": "a"}, {"prompt_cache_key": "b"}, {"user": "c"}, {}):
-        first = await client.ask("", messages=LONG, **fields)
-        again = await client.ask("", messages=LONG, **fields)
-        assert read_cached(first) == 0
-        assert read_cached(again) > 0
-        assert again.text == first.text
+    answers = [await client.ask("", messages=LONG, **fields) for fields in SESSIONS]
+    assert [read_cached(answer) > 0 for answer in answers] == [False, True, True, True]
+    assert len({answer.text for answer in answers}) == 1
+
+
+async def test_keys_do_not_share_the_cache_nor_do_sessions_that_are_told_apart(make_folder):
+    worker = {"name": "text", "model": str(checkpoint.build("llama"))}
+    gateway = {"api_key": ["k1", "k2"], "prompt_cache_scope": "session"}
+    with serve_fleet(make_folder(), worker, gateway=gateway) as server:
+        async with connect(server.url, **FIELDS) as client:
+            for key in ("k1", "k2"):
+                headers = {"Authorization": f"Bearer {key}"}
+                for fields in SESSIONS:
+                    first = await client.ask("", headers=headers, messages=LONG, **fields)
+                    again = await client.ask("", headers=headers, messages=LONG, **fields)
+                    assert read_cached(first) == 0
+                    assert read_cached(again) > 0
+                    assert again.text == first.text
 
 
 async def test_statistics_count_and_a_reset_empties_the_cache(client):
