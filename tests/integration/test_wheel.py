@@ -73,7 +73,8 @@ def test_the_wheel_installs_one_top_level_package(environment, site_packages):
     assert names == {"mlxcel_server", "mlxcel_server-0.1.0.dist-info"}
     code = "from importlib.metadata import files; print(*files('mlxcel-server'), sep='\\n')"
     listed = run(environment / "bin" / "python", "-I", "-c", code).split()
-    for name in ("deploy/mlxcel.toml", "deploy/sample.toml", "shared/pb/text_pb2.pyi"):
+    words = "workers/audio/speech/normaliser/language/fr-fr.toml"
+    for name in ("deploy/mlxcel.toml", "deploy/sample.toml", "shared/pb/text_pb2.pyi", words):
         assert f"mlxcel_server/_app/{name}" in listed
 
 

@@ -13,6 +13,13 @@ SENTENCES = (
     "The quick brown fox jumps over the lazy dog. She was happy to see her old friend again."
 )
 MODEL = {"model": "tts-1"}
+# As written, and as Whisper may write what it hears.
+PHRASES = {
+    "It is Jones vs. Smith": ("versus", "vs"),
+    "Here is Henry VIII": ("henry the eighth", "henry the 8th", "henry viii"),
+    "I run 5km": ("5 kilometers", "five kilometers", "5km", "5 km"),
+    "Buy fruit, e.g. apples": ("for example",),
+}
 WAVE_HEADER_BYTES = 44
 
 
@@ -27,6 +34,20 @@ async def test_speech_is_transcribed_word_for_word(studio_client):
         file=("speech.mp3", data), model="whisper-1"
     )
     assert words_of(heard.text) == words_of(SENTENCES)
+
+
+async def test_what_is_written_out_is_heard(studio_client):
+    speech = await studio_client.audio.speech.create(
+        input=" ".join(f"{written}." for written in PHRASES), voice="heart", speed=1.2, **MODEL
+    )
+    answer = await studio_client.audio.transcriptions.create(
+        file=("speech.wav", speech.content), model="whisper-1"
+    )
+    heard = answer.text.lower().replace("-", " ").replace(",", "")
+    missed = [
+        written for written, forms in PHRASES.items() if not any(form in heard for form in forms)
+    ]
+    assert not missed, answer.text
 
 
 async def test_a_slower_voice_takes_longer_and_wav_is_pcm_with_a_header(

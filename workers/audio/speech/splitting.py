@@ -7,7 +7,6 @@ which marks end neither, as in "Dr. Smith" or "3.5". Pure.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator
 from typing import Final
 
@@ -30,24 +29,16 @@ _MARK: Final = re.compile(
     rf"{_NOT_ABBREVIATED}([.,;:!?…])[.,;:!?…]*[{_CLOSING}]*(?=\s|$)|([!?])[!?]*(?=[^\W\d_])"
     r"|\s([-–—])\s|(—)|([。！？，、；：।])"
 )
-_BULLET: Final = re.compile(r"^\s*[-*•#>]+\s+")
-_EMPHASIS: Final = re.compile(
-    r"""(?<!\w)(?:[*_`]|~~)+(?=[\w"'(])|(?<=[\w.!?,;:"')])(?:[*_`]|~~)+(?!\w)"""
-)
 # Marks as they stand among phonemes.
 _CLAUSE_END: Final = re.compile(r"[.,;:!?…—]+(?= )")
-# Control characters are not spoken, and a zero byte would end espeak-ng's input.
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 # Marks of other scripts → those in Kokoro's vocabulary.
 _KNOWN_MARKS: Final = str.maketrans("-–。！？，、；：।", "——.!?,,;:.")
 
 
 def split_text(text: str) -> list[str]:
-    """Return the pieces of a text, without blanks, bullets and Markdown's emphasis."""
+    """Return the pieces of a text that has been written out, without blanks around them."""
     pieces: list[str] = []
-    # A letter and its accent as one character; espeak-ng ignores a separate accent.
-    text = _CONTROL.sub(" ", unicodedata.normalize("NFC", text))
-    for sentence in _sentences(_EMPHASIS.sub("", text)):
+    for sentence in _sentences(text):
         for piece in _shorten(sentence):
             last = pieces[-1] if pieces else ""
             if last and len(last) < _SHORTEST and _fitting_length(f"{last}, {piece}") is None:
@@ -89,9 +80,9 @@ def _find_end(phonemes: str, longest: int) -> int:
 def _sentences(text: str) -> Iterator[str]:
     begin = 0
     for match in _END.finditer(text):
-        yield _BULLET.sub("", text[begin : match.end()]).strip()
+        yield text[begin : match.end()].strip()
         begin = match.end()
-    yield _BULLET.sub("", text[begin:]).strip()
+    yield text[begin:].strip()
 
 
 def _shorten(sentence: str) -> Iterator[str]:

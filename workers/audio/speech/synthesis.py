@@ -1,4 +1,4 @@
-"""One call for speech: from a text over pieces, phonemes and steps of the model to one file.
+"""One call for speech: from a text over words, pieces, phonemes and steps of the model to one file.
 
 Phonemes of the next piece are made while the last is spoken; nothing more is made before the
 client has taken what there is, so that a slow client costs little. Runs on the event loop.
@@ -17,6 +17,7 @@ from workers.audio.sound import encoding
 from workers.audio.sound.samples import to_pcm
 from workers.audio.speech import phoneme
 from workers.audio.speech.kokoro import Kokoro
+from workers.audio.speech.normaliser.normaliser import load_normaliser
 from workers.audio.speech.splitting import split_text
 from workers.audio.speech.utterance import Utterance
 from workers.model_thread import ModelThread
@@ -68,9 +69,22 @@ async def _synthesize_pieces(
 async def _make_phonemes(
     request: pb.SpeakRequest, voice: str, synthesizer: Kokoro
 ) -> AsyncGenerator[str]:
-    for piece in split_text(request.text):
-        for part in synthesizer.split(await phoneme.convert(piece, voice), request.speed):
-            yield part
+    async for text in _write_out(request.text, voice):
+        for piece in split_text(text):
+            for part in synthesizer.split(await phoneme.convert(piece, voice), request.speed):
+                yield part
+
+
+async def _write_out(text: str, voice: str) -> AsyncGenerator[str]:
+    """Yield a text as words, a few sentences at a time.
+
+    Raises:
+        ServiceError: it is in a script that can't be spoken, before anything is yielded.
+    """
+    normaliser = load_normaliser(phoneme.LANGUAGES[voice[0]])
+    # In a thread: a long text takes a second.
+    for block in await asyncio.to_thread(normaliser.prepare, text):
+        yield await asyncio.to_thread(normaliser.write_out, block)
 
 
 async def _read_ahead(items: AsyncGenerator[T]) -> AsyncGenerator[T]:

@@ -239,11 +239,27 @@ async def test_a_device_that_is_slow_gets_shorter_steps(styles):
     assert all(len(part) <= 70 for part in parts)
 
 
-@pytest.mark.parametrize("text", ["...", "🙂 — 🙃", "\n\n"])
+@pytest.mark.parametrize("text", ["...", "*** — ***", "\n\n"])
 async def test_a_text_without_a_word_is_refused(worker, text):
     failure = await refusal(worker.stub.Speak(ask(text, "mp3")))
     assert (failure.code, failure.param) == ("invalid_request", "input")
     assert not worker.log.begun
+
+
+@pytest.mark.parametrize("voice", ["af_heart", "jf_alpha"])
+async def test_a_script_that_the_voice_does_not_speak_is_refused_before_any_sound(worker, voice):
+    failure = await refusal(worker.stub.Speak(ask(f"{TEXT} これは日本語です。", voice=voice)))
+    assert (failure.code, failure.param) == ("invalid_request", "input")
+    assert "Hiragana script" in failure.message
+    assert not worker.log.begun
+
+
+async def test_numbers_and_signs_are_spoken_as_words(worker):
+    worker.log.permits.release(100)
+    assert await read(worker.stub.Speak(ask("It cost **$5.3 billion** at 10:00 🙂.")))
+    ((first, *_),) = worker.network.calls[:1]
+    for word in ("fˈIv", "bˈɪliən", "dˈɑləɹz", "tˈɛn", "əklˈɑk", "fˈAs"):
+        assert word in first, first
 
 
 async def test_silence_instead_of_speech_is_a_failure(worker):
