@@ -58,7 +58,7 @@ ROOMS = {
         "engine": {"model", "cache", "sampling"},
         "toolcalls": set(),
         "answer": {"model", "toolcalls", "vocabulary"},
-        "prompt": {"answer.reasoning"},
+        "prompt": {"answer.reasoning", "toolcalls"},
     },
     "workers.text.toolcalls": {
         "reader": set(),

@@ -239,12 +239,14 @@ def _read(
 
 
 def _parse_call(block: wire.ToolUseBlock, path: str) -> pb.ToolCall:
+    """Return an earlier call. Input that is no object is kept: a client may send back a cut one."""
     path = f"{path}.input"
     arguments = json_body.decode(_ANY, block.input, path)
-    if not isinstance(arguments, dict | None):
-        raise ServiceError("invalid_request", f"{path} must be an object", path)
     json_body.check_depth(arguments, path)
-    text = "{}" if arguments is None else bytes(block.input).decode()
+    if isinstance(arguments, str):
+        text = arguments
+    else:
+        text = "{}" if arguments is None else bytes(block.input).decode()
     return pb.ToolCall(id=block.id, name=block.name, arguments=text)
 
 

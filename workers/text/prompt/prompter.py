@@ -10,16 +10,13 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
-
-from jinja2.exceptions import TemplateError
-from transformers.utils import chat_template_utils
 
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 from workers.text.answer.reasoning import find_tags
-from workers.text.prompt.conversation import TemplateQuirks, rendered_messages, rendered_tools
+from workers.text.prompt.chat_template import REFUSALS, ChatTemplate
+from workers.text.prompt.conversation import rendered_messages, rendered_tools
 from workers.text.prompt.infill import Infill
 
 # transformers renders inside jinja2's sandbox, but a template can still produce endless text: a
@@ -42,17 +39,6 @@ _RESERVED = {
     "tokenize",
     "tools",
 }
-
-# What a template raises on a conversation it can't render.
-_REFUSALS = (
-    TemplateError,
-    TypeError,
-    ValueError,
-    LookupError,
-    AttributeError,
-    ArithmeticError,
-    RecursionError,
-)
 
 
 class Prompter:
@@ -87,13 +73,14 @@ class Prompter:
         self.template = template or own
         self.tool_template = template or with_tools
         self.tags = find_tags(think_tags, self.template)
-        self._quirks = {
-            text: TemplateQuirks.read(text) for text in (self.template, self.tool_template)
-        }
         self._template_kwargs = dict(template_kwargs)
         self._effort = effort
         named = f"{self.template}{self.tool_template}"
         self._sets_thinking = "enable_thinking" not in named and bool(_THINKING.search(named))
+        texts = {self.template, self.tool_template}
+        self._templates = {
+            text: ChatTemplate(tokenizer, text, self._template_kwargs) for text in texts if text
+        }
         self.infill = Infill(tokenizer, spm=spm_infill)
 
     def render(self, request: pb.GenerateRequest) -> str:
@@ -200,27 +187,23 @@ class Prompter:
                 "The model has no chat template; use /v1/completions or --chat-template-file.",
             )
         try:
-            _set_clock(template, chat.template_time_unix_s)
             variables = self._variables(request)
             keeps_reasoning = bool(variables.get("preserve_thinking"))
-            quirks = self._quirks[template]
-            text = self._tokenizer.apply_chat_template(
-                rendered_messages(chat, self.tags, quirks, keeps_reasoning=keeps_reasoning),
-                tools=rendered_tools(chat, quirks) or None,
-                chat_template=template,
-                tokenize=False,
-                add_generation_prompt=chat.add_generation_prompt,
-                continue_final_message=not chat.add_generation_prompt,
-                **variables,
+            text = self._templates[template].render(
+                rendered_messages(chat, self.tags, keeps_reasoning=keeps_reasoning),
+                rendered_tools(chat),
+                chat.template_time_unix_s,
+                variables,
+                continued=not chat.add_generation_prompt,
             )
-        except _REFUSALS as failure:
+        except REFUSALS as failure:
             reason = (str(failure).strip().splitlines() or [type(failure).__name__])[0][:200]
             raise ServiceError(
                 "invalid_request", f"The chat template refuses these messages: {reason}", "messages"
             ) from failure
         if len(text) > _MAX_PROMPT_CHARACTERS:
             raise ServiceError("invalid_request", "The rendered prompt is too long.", "messages")
-        return str(text)
+        return text
 
     def _variables(self, request: pb.GenerateRequest) -> dict[str, Any]:
         """Return the template's variables; later sources win."""
@@ -247,14 +230,3 @@ def _own_templates(tokenizer: Any) -> tuple[str, str]:
     named: dict[str, str] = own if isinstance(own, dict) else {"default": own}
     plain = named.get("default", "")
     return plain, named.get("tool_use", plain)
-
-
-def _set_clock(template: str, unix_s: int) -> None:
-    """Make a template's `strftime_now` return the request's time, so a resume renders the same.
-
-    transformers converts functions among the variables to text, so the clock is set on the
-    compiled template, which it caches for the next rendering. There is one render thread.
-    """
-    moment = datetime.fromtimestamp(unix_s, UTC).astimezone()
-    compiled = chat_template_utils._compile_jinja_template(template)  # noqa: SLF001
-    compiled.globals["strftime_now"] = moment.strftime

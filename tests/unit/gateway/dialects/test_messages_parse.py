@@ -50,10 +50,6 @@ IMAGE = {"type": "image", "source": {"type": "file", "file_id": "f"}}
             say({"type": "tool_result", "tool_use_id": "a", "content": [IMAGE]}),
             "messages[1].content[0].content[0].source",
         ),
-        (
-            say({"type": "tool_use", "name": "f", "input": [1]}, role="assistant"),
-            "messages[1].content[0].input",
-        ),
         ({"system": [{"type": "text", "text": 1}]}, "system[0].text"),
         ({"max_tokens": -2}, "max_tokens"),
         ({"temperature": -0.1}, "temperature"),
@@ -89,6 +85,16 @@ def test_an_invalid_field_is_named(fields, param):
     # Errors of this dialect name the field in the message only.
     if param != "messages":
         assert param.split(".")[0] in error.message
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [({"a": 1}, '{"a":1}'), (None, "{}"), ([], "[]"), ([1], "[1]"), ('{"a', '{"a'), ("", "")],
+)
+def test_the_input_of_an_earlier_call_may_be_cut(given, kept):
+    turns = say({"type": "tool_use", "id": "i", "name": "f", "input": given}, role="assistant")
+    calls = parse(**turns).request.chat.messages[-1].tool_calls
+    assert [call.arguments.replace(" ", "") for call in calls] == [kept]
 
 
 def test_a_forced_choice_and_a_schema_exclude_each_other():

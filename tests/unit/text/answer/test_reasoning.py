@@ -17,7 +17,7 @@ from workers.text.answer.reasoning import (
     find_tags,
     opens_reasoning,
 )
-from workers.text.prompt.conversation import TemplateQuirks, rendered_messages, rendered_tools
+from workers.text.prompt.conversation import rendered_messages, rendered_tools
 
 TAGS = Tags("<think>", "</think>")
 
@@ -100,7 +100,7 @@ CHAT = pb.ChatPrompt(
 
 
 def test_only_reasoning_since_the_last_user_turn_is_kept():
-    _, old, _, new, _ = rendered_messages(CHAT, TAGS, TemplateQuirks(), keeps_reasoning=False)
+    _, old, _, new, _ = rendered_messages(CHAT, TAGS, keeps_reasoning=False)
     assert old == {"role": "assistant", "content": "first"}
     assert new["content"] == "<think>new</think>second"
     assert new["reasoning_content"] == "newer"
@@ -109,14 +109,12 @@ def test_only_reasoning_since_the_last_user_turn_is_kept():
 def test_a_result_in_the_user_role_keeps_the_reasoning_before_it():
     turn = say("user", "<tool_response>\n5\n</tool_response>")
     messages = [say("user", "one"), say("assistant", "a", reasoning="why"), turn]
-    _, step, _ = rendered_messages(
-        pb.ChatPrompt(messages=messages), TAGS, TemplateQuirks(), keeps_reasoning=False
-    )
+    _, step, _ = rendered_messages(pb.ChatPrompt(messages=messages), TAGS, keeps_reasoning=False)
     assert step["reasoning_content"] == "why"
 
 
 def test_all_reasoning_is_kept_on_request():
-    _, old, *_ = rendered_messages(CHAT, TAGS, TemplateQuirks(), keeps_reasoning=True)
+    _, old, *_ = rendered_messages(CHAT, TAGS, keeps_reasoning=True)
     assert old["content"].startswith("<think>old")
     assert old["reasoning_content"] == "older"
 
@@ -132,7 +130,7 @@ def tools_prompt(*messages, mode, name=""):
 )
 def test_a_forced_choice_is_added_to_the_first_system_or_last_user_turn(roles, index):
     chat = tools_prompt(*(say(role, "x") for role in roles), mode=pb.ToolChoice.MODE_REQUIRED)
-    messages = rendered_messages(chat, None, TemplateQuirks(), keeps_reasoning=False)
+    messages = rendered_messages(chat, None, keeps_reasoning=False)
     assert "You must call one or more of the available functions" in messages[index]["content"]
     assert sum("must call" in message["content"] for message in messages) == 1
     assert "must call" not in str(chat)
@@ -140,19 +138,11 @@ def test_a_forced_choice_is_added_to_the_first_system_or_last_user_turn(roles, i
 
 def test_a_named_choice_renders_only_its_function():
     chat = tools_prompt(say("user", "x"), mode=pb.ToolChoice.MODE_NAMED, name="g")
-    assert [tool["function"]["name"] for tool in rendered_tools(chat, TemplateQuirks())] == ["g"]
-    content = rendered_messages(chat, None, TemplateQuirks(), keeps_reasoning=False)[0]["content"]
+    assert [tool["function"]["name"] for tool in rendered_tools(chat)] == ["g"]
+    content = rendered_messages(chat, None, keeps_reasoning=False)[0]["content"]
     assert content.endswith("You must call the 'g' function.")
 
 
 def test_choice_none_renders_no_tools():
     chat = tools_prompt(say("user", "x"), mode=pb.ToolChoice.MODE_NONE)
-    assert rendered_tools(chat, TemplateQuirks()) == []
-
-
-def test_arguments_become_mappings():
-    call = pb.ToolCall(id="c", name="f", arguments='{"a": [1]}')
-    broken = pb.ToolCall(id="d", name="f", arguments="{")
-    chat = pb.ChatPrompt(messages=[pb.Message(role="assistant", tool_calls=[call, broken])])
-    calls = rendered_messages(chat, None, TemplateQuirks(), keeps_reasoning=False)[0]["tool_calls"]
-    assert [c["function"]["arguments"] for c in calls] == [{"a": [1]}, "{"]
+    assert rendered_tools(chat) == []
