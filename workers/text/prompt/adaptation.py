@@ -7,13 +7,17 @@ copied.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from workers.text.prompt.call_turn import fold_calls, place_text, show_arguments, split_calls
+from workers.text.prompt.call_turn import (
+    fold_calls,
+    place_text,
+    show_arguments,
+    split_calls,
+)
 from workers.text.prompt.traits import TemplateTraits
 
 Message = dict[str, Any]
@@ -30,6 +34,8 @@ def adapt(
         continued: the last turn is continued, so it stays the last.
     """
     turns = [dict(message) for message in messages]
+    if traits.joins_calls:
+        turns = _join(turns, _adds_call)
     turns = fold_calls(turns, traits, write)
     turns = list(place_text(turns, traits))
     if traits.calls == "single":
@@ -37,10 +43,10 @@ def adapt(
     turns = [show_arguments(turn, traits) for turn in turns]
     turns = list(_move_system_turns(turns, traits))
     if traits.joins_results:
-        turns = _join_results(turns)
+        turns = _join(turns, _adds_to_result)
     turns = list(_treat_empty_turns(turns, traits, continued=continued))
     if traits.alternates:
-        turns = _merge_turns(turns)
+        turns = _join(turns, _repeats_role)
     _open(turns, traits)
     return [_fit(turn, traits) for turn in turns]
 
@@ -53,7 +59,7 @@ def _move_system_turns(turns: Sequence[Message], traits: TemplateTraits) -> Iter
         place = "nowhere"
     leading = turns[:count]
     if place in ("first", "final") and leading:
-        leading = [functools.reduce(_joined, leading)]
+        leading = [_joined(leading)]
     for turn in leading:
         yield turn | {"role": "user"} if place == "nowhere" else turn
     for turn in turns[count:]:
@@ -70,17 +76,6 @@ def _ends_with_user(turns: Sequence[Message], traits: TemplateTraits) -> bool:
     return len(said) < len(turns) and not joined
 
 
-def _join_results(turns: Iterable[Message]) -> list[Message]:
-    """Return the turns with the user's text after a result added to it."""
-    joined: list[Message] = []
-    for turn in turns:
-        if turn["role"] == "user" and joined and joined[-1]["role"] == "tool":
-            joined[-1] = _joined(joined[-1], turn)
-        else:
-            joined.append(turn)
-    return joined
-
-
 def _treat_empty_turns(
     turns: Sequence[Message], traits: TemplateTraits, *, continued: bool
 ) -> Iterator[Message]:
@@ -94,25 +89,38 @@ def _treat_empty_turns(
             yield turn | {"content": " "}
 
 
-def _merge_turns(turns: Iterable[Message]) -> list[Message]:
-    """Return the turns with adjacent ones of one role merged, except turns with calls."""
-    merged: list[Message] = []
+def _join(turns: Iterable[Message], belongs: Callable[[Message, Message], bool]) -> list[Message]:
+    """Return the turns with those joined that belong to the first of their group."""
+    groups: list[list[Message]] = []
     for turn in turns:
-        last: Message = merged[-1] if merged else {"role": None}
-        calls = "tool_calls" in last or "tool_calls" in turn
-        if calls or turn["role"] not in ("user", "assistant") or last["role"] != turn["role"]:
-            merged.append(turn)
+        if groups and belongs(groups[-1][0], turn):
+            groups[-1].append(turn)
         else:
-            merged[-1] = _joined(last, turn)
-    return merged
+            groups.append([turn])
+    return [group[0] if len(group) == 1 else _joined(group) for group in groups]
 
 
-def _joined(first: Message, second: Message) -> Message:
-    """Return two turns as one, in the role of the first."""
-    joined = dict(first)
+def _adds_call(first: Message, turn: Message) -> bool:
+    return turn["role"] == "assistant" and "tool_calls" in first
+
+
+def _adds_to_result(first: Message, turn: Message) -> bool:
+    return (first["role"], turn["role"]) == ("tool", "user")
+
+
+def _repeats_role(first: Message, turn: Message) -> bool:
+    plain = "tool_calls" not in first and "tool_calls" not in turn
+    return plain and turn["role"] in ("user", "assistant") and first["role"] == turn["role"]
+
+
+def _joined(turns: Sequence[Message]) -> Message:
+    """Return turns as one, in the role of the first."""
+    joined = dict(turns[0])
     for name in ("reasoning_content", "content"):
-        if texts := [turn[name] for turn in (first, second) if turn.get(name)]:
+        if texts := [turn[name] for turn in turns if turn.get(name)]:
             joined[name] = "\n\n".join(texts)
+    if calls := [call for turn in turns for call in turn.get("tool_calls", ())]:
+        joined["tool_calls"] = calls
     return joined
 
 

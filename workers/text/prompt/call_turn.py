@@ -22,18 +22,18 @@ def pair_results(turns: Iterable[Message]) -> None:
     A result without an id belongs to the oldest call that has none yet.
     """
     names: dict[str, str] = {}
-    waiting: deque[str] = deque()
+    # Calls without a result, in order.
+    waiting: dict[str, None] = {}
     for turn in turns:
         for call in turn.get("tool_calls", ()):
             call["id"] = call["id"] or f"call_{len(names)}"
             names[call["id"]] = call["function"]["name"]
-            waiting.append(call["id"])
+            waiting[call["id"]] = None
         if turn["role"] != "tool":
             continue
         if not turn.get("tool_call_id"):
-            turn["tool_call_id"] = waiting[0] if waiting else "call_0"
-        if turn["tool_call_id"] in waiting:
-            waiting.remove(turn["tool_call_id"])
+            turn["tool_call_id"] = next(iter(waiting), "call_0")
+        waiting.pop(turn["tool_call_id"], None)
         if (name := names.get(turn["tool_call_id"])) is not None:
             turn.setdefault("name", name)
 
@@ -47,20 +47,29 @@ def fold_calls(
         write: writes a call, given its name and arguments.
     """
     answered = {turn["tool_call_id"] for turn in turns if turn["role"] == "tool"}
-    folded = []
+    folded: list[Message] = []
     # Calls since the last turn without calls → the role of their results.
     roles: dict[str, str] = {}
+    # Results in the user's role, which follow those that belong to calls.
+    late: list[Message] = []
     for turn in turns:
         if turn["role"] == "tool":
-            folded.append(_place(turn, roles.get(turn["tool_call_id"], traits.stray_results)))
+            role = roles.get(turn["tool_call_id"], traits.stray_results)
+            (late if role == "user" else folded).append(_place(turn, role))
             continue
+        folded += late
+        late = []
         calls = turn.get("tool_calls", ())
         whole = traits.calls == "text" or (traits.call_text == "text" and turn["content"])
-        texts = [call for call in calls if whole or _is_text(call, traits, answered)]
+        texts: list[Message] = []
+        rest: list[Message] = []
         roles = roles if calls else {}
-        roles |= {call["id"]: traits.results if call in texts else "tool" for call in calls}
-        folded.append(_without(turn, texts, write) if texts else turn)
-    return folded
+        for call in calls:
+            is_text = whole or _is_text(call, traits, answered)
+            (texts if is_text else rest).append(call)
+            roles[call["id"]] = traits.results if is_text else "tool"
+        folded.append(_with_texts(turn, texts, rest, write) if texts else turn)
+    return folded + late
 
 
 def _is_text(call: Message, traits: TemplateTraits, answered: set[str]) -> bool:
@@ -71,13 +80,16 @@ def _is_text(call: Message, traits: TemplateTraits, answered: set[str]) -> bool:
     return traits.odd_arguments == "text" and isinstance(read_arguments(arguments), str)
 
 
-def _without(turn: Message, texts: Sequence[Message], write: Callable[[str, str], str]) -> Message:
-    """Return a turn with some of its calls as text."""
+def _with_texts(
+    turn: Message,
+    texts: Sequence[Message],
+    rest: Sequence[Message],
+    write: Callable[[str, str], str],
+) -> Message:
+    """Return a turn with some of its calls as text and the rest as calls."""
     functions = [call["function"] for call in texts]
     written = [write(function["name"], function["arguments"]) for function in functions]
-    content = "\n".join(filter(None, [turn["content"], *written]))
-    rest = [call for call in turn["tool_calls"] if call not in texts]
-    changed = turn | {"content": content}
+    changed = turn | {"content": "\n".join(filter(None, [turn["content"], *written]))}
     if rest:
         return changed | {"tool_calls": rest}
     del changed["tool_calls"]
@@ -116,15 +128,16 @@ def split_calls(turns: Iterable[Message]) -> Iterator[Message]:
         calls = turn.pop("tool_calls", ())
         if not calls:
             yield turn
-        results = []
+        # By call id, in their order.
+        results: dict[str, list[Message]] = {}
         while calls and rest and rest[0]["role"] == "tool":
-            results.append(rest.popleft())
+            results.setdefault(rest[0]["tool_call_id"], []).append(rest.popleft())
         for call in calls:
             yield turn | {"tool_calls": [call]}
             turn = {"role": "assistant", "content": ""}
-            yield from (item for item in results if item.get("tool_call_id") == call["id"])
-            results = [item for item in results if item.get("tool_call_id") != call["id"]]
-        yield from results
+            yield from results.pop(call["id"], ())
+        for others in results.values():
+            yield from others
 
 
 def show_arguments(turn: Message, traits: TemplateTraits) -> Message:

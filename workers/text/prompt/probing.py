@@ -67,8 +67,9 @@ _STAGES: tuple[tuple[str, Sequence[Mapping[str, Any]]], ...] = (
         tuple({**form, **ids} for form in _CALL_FORMS for ids in ({}, {"short_ids": True})),
     ),
     ("udrrau", ({}, {"calls": "single"}, {"calls": "text"}, {"calls": "text", "results": "user"})),
+    ("uctrrau", ({}, {"joins_calls": True})),
     (
-        "utr utrctrrtrau",
+        "utr utrcrtrau",
         (
             {},
             {"call_text": "past"},

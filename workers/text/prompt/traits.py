@@ -34,6 +34,7 @@ class TemplateTraits:
         empty: what becomes of assistant turns without text and calls: unchanged, their text is a
             space, or dropped.
         calls: how calls are shown: all of a turn, one per turn, or only as text.
+        joins_calls: adjacent turns of the assistant with calls are one turn.
         argument_text: arguments are JSON text; otherwise a mapping.
         odd_arguments: how arguments that are no JSON object are shown: as they are, as the member
             of an object, or the call as text.
@@ -55,6 +56,7 @@ class TemplateTraits:
     system: Literal["anywhere", "leading", "first", "final", "nowhere"] = "anywhere"
     empty: Literal["kept", "space", "dropped"] = "kept"
     calls: Literal["together", "single", "text"] = "together"
+    joins_calls: bool = False
     argument_text: bool = False
     odd_arguments: Literal["kept", "member", "text"] = "kept"
     call_text: Literal["kept", "past", "apart", "text"] = "kept"

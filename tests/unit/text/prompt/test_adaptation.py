@@ -153,6 +153,15 @@ def test_results_of_calls_that_are_text_are_marked_in_the_users_role():
     ]
 
 
+def test_results_in_the_users_role_follow_those_of_the_same_calls():
+    shown = adapted("udrxr", stray_results="user")
+    assert [turn[0] for turn in shown] == ["user", "assistant", "tool", "tool", "user"]
+
+
+def test_adjacent_turns_with_calls_are_one_where_the_text_of_the_second_is_not_shown():
+    assert adapted("uctrr", joins_calls=True)[1][:2] == ("assistant", word(2))
+
+
 def test_results_without_ids_belong_to_the_oldest_open_calls():
     chat = pb.ChatPrompt(messages=make_history("udoo").messages)
     for message in chat.messages:
