@@ -126,7 +126,7 @@ def _try(case: Case, url: str, folder: Path) -> str:
     note, failure = "", ""
     try:
         note = case.work(url, folder)
-    except (AssertionError, subprocess.TimeoutExpired) as caught:
+    except (AssertionError, OSError, subprocess.TimeoutExpired) as caught:
         failure = str(caught)
     result = "failed" if failure else "ok"
     took_s = time.monotonic() - began_s

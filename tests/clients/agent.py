@@ -61,7 +61,7 @@ def run_claude_code(url: str, home: Path) -> SessionUsage:
 def run_codex(url: str, home: Path) -> SessionUsage:
     """Ask Codex one question in a new session."""
     folder = home / ".codex"
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.toml").write_text(_CODEX_CONFIG.format(url=url))
     command = ["codex", "exec", "--skip-git-repo-check", "--json", "Say hi."]
     output = _run(command, {"KEY": KEY}, home)
