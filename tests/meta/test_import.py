@@ -60,6 +60,7 @@ ROOMS = {
         "answer": {"model", "toolcalls", "vocabulary"},
         "prompt": {"answer.reasoning", "toolcalls"},
     },
+    "workers.text.answer": {"schema": set()},
     "workers.text.toolcalls": {
         "reader": set(),
         "formats": {

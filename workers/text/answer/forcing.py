@@ -1,107 +1,167 @@
 """The grammars of answers that must be tool calls, or may be instead of following a schema.
 
-Written in llguidance's dialect of Lark, with a JSON schema for the call object. Pure.
+Written in llguidance's dialect of Lark, with a JSON schema for the call object. Name and wrapper
+are always enforced; a function whose parameters can't be enforced takes any object. Runs where
+grammars are compiled.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
+from llguidance import LLMatcher
+
+from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
-from workers.text.answer.exactness import JSON_STYLE, make_exact
-from workers.text.answer.grammar import compiles
+from workers.text.answer.grammar import GrammarCompiler, compiles, write_exact
+from workers.text.answer.schema.exactness import JSON_STYLE, make_exact
 from workers.text.toolcalls.format import Format, Tools, Wrapper
+
+log = logging.getLogger(__name__)
 
 # Without a limit, a model that repeats calls would go on to its token limit.
 _MAX_CALLS = 8
+_ANY: dict[str, Any] = {"type": "object"}
 # Any text, with the delimiters that are control tokens.
 _REST = "rest: (TEXT{})*\nTEXT: /(.|\\n)+/\n"
 
+# Schemas of arguments as the engine enforces them, by function.
+_Exact: TypeAlias = Mapping[str, Any]
 
-def force(
-    wrapper: Wrapper,
-    tools: Tools,
-    named: str | None,
-    control_names: Mapping[str, int],
-    *,
-    lone: bool = False,
-) -> pb.Grammar:
-    """Return the grammar of one call of `named`, or of one to eight calls of any function.
+
+class CallGrammars:
+    """Makes the matchers of calls in one model's format.
 
     Args:
-        lone: allow only one call even if none is named.
         control_names: ids of control tokens by text; delimiters that are control tokens are
-            written as such in the grammar.
-
-    Raises:
-        InexactError: a function's parameters can't be enforced exactly.
+            written as such in a grammar.
     """
-    start, call = _write_calls(wrapper, tools, named, control_names, lone=lone)
-    return pb.Grammar(lark=f"start: {start}\n{call}")
+
+    def __init__(
+        self, compiler: GrammarCompiler, call_format: Format, control_names: Mapping[str, int]
+    ) -> None:
+        self._compiler = compiler
+        self._format = call_format
+        self._control_names = control_names
+
+    @property
+    def can_force(self) -> bool:
+        """Whether calls are JSON objects, which a grammar can enforce."""
+        return self._format.wrapper is not None
+
+    @property
+    def can_offer(self) -> bool:
+        """Whether a grammar can tell calls from another answer."""
+        return self.can_force or bool(self._format.openings)
+
+    def force(self, tools: Tools, named: str | None, request_id: str, *, lone: bool) -> LLMatcher:
+        """Return a matcher of one call of `named`, or of one to eight calls of any function.
+
+        Args:
+            lone: allow only one call even if none is named.
+
+        Raises:
+            ServiceError: not even the names can be enforced.
+        """
+        chosen = tools if named is None else {named: tools.get(named, {})}
+        more = 0 if lone or named is not None else _MAX_CALLS - 1
+
+        def write(exact: _Exact) -> pb.Grammar:
+            start, rule = self._write_calls(exact, more)
+            return pb.Grammar(lark=f"start: {start}\n{rule}")
+
+        return self._compile(chosen, write, request_id)
+
+    def offer(self, source: pb.Grammar, tools: Tools, request_id: str, *, lone: bool) -> LLMatcher:
+        """Return a matcher of calls of any function, or else of an answer that follows a schema.
+
+        Of formats whose calls are not JSON objects, only the text that begins a call is enforced.
+
+        Args:
+            source: a schema that has compiled.
+            lone: allow only one call.
+
+        Raises:
+            ServiceError: not even the names can be enforced.
+        """
+        answer = f"answer: %json {write_exact(source)}\n"
+        more = 0 if lone else _MAX_CALLS - 1
+
+        def write(exact: _Exact) -> pb.Grammar:
+            starts, rule = self._write_starts(exact, more)
+            return pb.Grammar(lark=f"start: {' | '.join(('answer', *starts))}\n{answer}{rule}")
+
+        return self._compile(tools if self.can_force else {}, write, request_id)
+
+    def _compile(
+        self, tools: Tools, write: Callable[[_Exact], pb.Grammar], request_id: str
+    ) -> LLMatcher:
+        """Compile a grammar of calls; relax the functions that it can't be compiled with."""
+        exact = {name: _exact(name, parameters) for name, parameters in tools.items()}
+        for find in (self._find_refused, list):
+            try:
+                return self._compiler.compile(write(exact))
+            except ServiceError as refusal:
+                log.warning("%s: calls may take any arguments: %s", request_id, refusal)
+                exact |= dict.fromkeys(find(exact), _ANY)
+        return self._compiler.compile(write(exact))
+
+    def _find_refused(self, exact: _Exact) -> list[str]:
+        """Return the functions whose parameters can't be enforced even alone."""
+        refused = []
+        for name, parameters in exact.items():
+            start, rule = self._write_calls({name: parameters}, 0)
+            try:
+                self._compiler.compile(pb.Grammar(lark=f"start: {start}\n{rule}"))
+            except ServiceError:
+                refused.append(name)
+        return refused
+
+    def _write_starts(self, exact: _Exact, more: int) -> tuple[Sequence[str], str]:
+        """Return the expressions of calls beside another answer, and the rule they refer to."""
+        wrapper, names = self._format.wrapper, self._control_names
+        if wrapper is not None:
+            start, rule = self._write_calls(exact, more)
+            return [start, "call"] if self._format.is_bare and wrapper.opening else [start], rule
+        starts = [f"{_spell(text, names)} rest" for text in self._format.openings]
+        marks = (names[name] for name in self._format.markers if name in names)
+        return starts, _REST.format("".join(f" | <[{token}]>" for token in marks))
+
+    def _write_calls(self, exact: _Exact, more: int) -> tuple[str, str]:
+        """Return the expression of one call and up to `more` others, and the rule of its object."""
+        wrapper = self._format.wrapper
+        assert wrapper is not None
+        schema: dict[str, Any] = {"anyOf": [_object(*item, wrapper) for item in exact.items()]}
+        schema["x-guidance"] = JSON_STYLE
+        opening = _spell(wrapper.opening, self._control_names)
+        closing = _spell(wrapper.closing, self._control_names)
+        if wrapper.is_list:
+            rest = f' ("," / ?/ call){{0,{more}}}' if more else ""
+            start = f'{opening} "[" call{rest} "]" {closing}'
+        else:
+            one = f"{opening} call {closing}".strip()
+            start = f"{one} (/\\n?/ {one}){{0,{more}}}" if more else one
+        return start, f"call: %json {json.dumps(schema)}\n"
 
 
-def offer(
-    call_format: Format,
-    tools: Tools,
-    schema: str,
-    control_names: Mapping[str, int],
-    *,
-    lone: bool = False,
-) -> pb.Grammar:
-    """Return the grammar of calls of any function, or else an answer that follows a schema.
-
-    Of formats whose calls are not JSON objects, only the text that begins a call is enforced.
-
-    Args:
-        schema: JSON text, exact and with the engine's options.
-        lone, control_names: as for `force`.
-
-    Raises:
-        InexactError: a function's parameters can't be enforced exactly.
-    """
-    wrapper = call_format.wrapper
-    if wrapper is None:
-        starts = [f"{_spell(text, control_names)} rest" for text in call_format.openings]
-        marks = (control_names[name] for name in call_format.markers if name in control_names)
-        rule = _REST.format("".join(f" | <[{token}]>" for token in marks))
-    else:
-        start, rule = _write_calls(wrapper, tools, None, control_names, lone=lone)
-        starts = [start, "call"] if call_format.is_bare and wrapper.opening else [start]
-    choices = " | ".join(("answer", *starts))
-    return pb.Grammar(lark=f"start: {choices}\nanswer: %json {schema}\n{rule}")
+def _exact(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters as the engine enforces them, or any object."""
+    if parameters.get("type", "object") != "object":
+        return _ANY
+    try:
+        exact = _ANY | make_exact(parameters, name, compiles)
+    except ValueError:
+        return _ANY
+    # References start at the root of the parameters.
+    exact |= {"$id": f"tool:{quote(name)}"}
+    return exact if compiles(exact) else _ANY
 
 
-def _write_calls(
-    wrapper: Wrapper,
-    tools: Tools,
-    named: str | None,
-    control_names: Mapping[str, int],
-    *,
-    lone: bool,
-) -> tuple[str, str]:
-    """Return the expression of the calls, and the rule of the object it refers to."""
-    names = [named] if named is not None else list(tools)
-    schema: dict[str, Any] = {"anyOf": [_object(name, tools, wrapper) for name in names]}
-    schema["x-guidance"] = JSON_STYLE
-    opening = _spell(wrapper.opening, control_names)
-    closing = _spell(wrapper.closing, control_names)
-    more = "" if lone or named is not None else f"{{0,{_MAX_CALLS - 1}}}"
-    if wrapper.is_list:
-        rest = f' ("," / ?/ call){more}' if more else ""
-        start = f'{opening} "[" call{rest} "]" {closing}'
-    else:
-        one = f"{opening} call {closing}".strip()
-        start = f"{one} (/\\n?/ {one}){more}" if more else one
-    return start, f"call: %json {json.dumps(schema)}\n"
-
-
-def _object(name: str, tools: Tools, wrapper: Wrapper) -> dict[str, Any]:
-    # With a separate $id, since their references start at their own root.
-    address = {"$id": f"tool:{quote(name)}"}
-    parameters = {"type": "object"} | address | make_exact(tools.get(name, {}), name, compiles)
+def _object(name: str, parameters: Any, wrapper: Wrapper) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": {"name": {"const": name}, wrapper.arguments_key: parameters},

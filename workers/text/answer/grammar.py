@@ -19,11 +19,20 @@ from llguidance import LLMatcher, LLParserLimits, LLTokenizer, grammar_from
 
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
-from workers.text.answer.exactness import JSON_STYLE, InexactError, make_exact
+from workers.text.answer.probe import Prober
+from workers.text.answer.schema.exactness import JSON_STYLE, InexactError, make_exact
+from workers.text.answer.schema.negation import MAX_PARTS, TooComplexError
 
-# Sources: the reference's limits on a grammar (100,000 symbols, 50,000 lexer states); the fuel
-# limits are llguidance's own defaults, about 20 ms of work.
-_LIMITS = LLParserLimits(max_grammar_size=100_000, max_lexer_states=50_000, verbose_errors=False)
+# Sources: the reference's limits on a grammar (100,000 symbols, 50,000 lexer states). The fuel
+# limits are llguidance's own defaults, about 20 ms of work. An object needs about four items per
+# optional member; the limit of items per step is about 5 ms of work.
+_LIMITS = LLParserLimits(
+    max_grammar_size=100_000,
+    max_lexer_states=50_000,
+    max_items_in_row=20_000,
+    step_max_items=100_000,
+    verbose_errors=False,
+)
 _MAX_COMPILED = 64
 # The converter of llama.cpp's grammars may scan all rules once per rule, depending on their order.
 # This many rules times bytes take it about two seconds.
@@ -47,6 +56,10 @@ class GrammarCompiler:
         self._vocab_tokens = vocab_tokens
         self._end_ids = sorted(end_ids)
         self._compiled: OrderedDict[tuple[str, str], LLMatcher] = OrderedDict()
+
+    @functools.cached_property
+    def _prober(self) -> Prober:
+        return Prober(self._ll_tokenizer)
 
     @functools.cached_property
     def _ll_tokenizer(self) -> LLTokenizer:
@@ -86,9 +99,9 @@ class GrammarCompiler:
         else:
             grammar = _read_lark(kind, text)
         matcher = LLMatcher(self._ll_tokenizer, grammar, log_level=0, limits=_LIMITS)
-        # Some limits show only when the first mask is computed.
+        # Some limits show only when masks are computed.
         if not matcher.is_error():
-            matcher.compute_bitmask()
+            self._prober.try_out(matcher)
         if matcher.is_error():
             raise _refusal(matcher.get_error(), source)
         return matcher
@@ -108,7 +121,10 @@ def _read_schema(source: pb.Grammar) -> str:
         options: Any = JSON_STYLE | _JSON_STRICT
         return LLMatcher.grammar_from_json_schema(_PLAIN.get(text, text), overrides=options)
     except InexactError as fault:
-        raise _keyword_refusal(fault.keyword, fault.path, source) from fault
+        raise _keyword_refusal(fault.keyword, source, fault.path) from fault
+    except TooComplexError as failure:
+        sentence = f"the grammar exceeds the limit of {MAX_PARTS} parts"
+        raise _schema_refusal(sentence, source.path, source) from failure
     # Numbers beyond the range of a double, half a surrogate pair.
     except ValueError as failure:
         raise _schema_refusal("the schema can't be compiled", source.path, source) from failure
@@ -138,23 +154,48 @@ def _read_lark(kind: str, text: str) -> str:
 
 def _refusal(reason: str, source: pb.Grammar) -> ServiceError:
     """Return the error for the engine's reason; it never quotes the grammar."""
+    limit = next((name for known, name in _EXCEEDED if known.search(reason)), None)
+    if limit is not None:
+        sentence = f"the grammar exceeds the limit of {limit}"
+        if source.HasField("json_schema"):
+            return _schema_refusal(sentence, source.path, source)
+        return ServiceError("invalid_request", f"{sentence[0].upper()}{sentence[1:]}.", "grammar")
     if not source.HasField("json_schema"):
         return ServiceError("invalid_request", "The grammar can't be compiled.", "grammar")
     keyword = _find_keyword(reason)
+    if "doesn't satisfy" in reason:
+        # Its masks and its parser disagree about long counted patterns.
+        keyword = "patternProperties" if "patternProperties" in source.json_schema else "pattern"
     if not keyword:
         verb = "satisfied" if "nsatisfiable" in reason else "compiled"
         return _schema_refusal(f"the schema can't be {verb}", source.path, source)
-    schema = json.loads(source.json_schema)
-    if keyword == "minProperties" and not list(_occurrences(schema, keyword, "")):
+    if keyword == "minProperties" and "minProperties" not in source.json_schema:
         keyword = "maxProperties"
-    occurrences = list(_occurrences(schema, keyword, source.path))
-    refused = (path for path, value in occurrences if not compiles({keyword: value}))
-    path = next(refused, occurrences[0][0] if occurrences else source.path)
-    return _keyword_refusal(keyword, path, source)
+    return _keyword_refusal(keyword, source)
 
 
-def _keyword_refusal(keyword: str, path: str, source: pb.Grammar) -> ServiceError:
+def _keyword_refusal(keyword: str, source: pb.Grammar, path: str = "") -> ServiceError:
+    """Return the refusal of a keyword, at a path or where the engine refuses it."""
+    found = dict(_occurrences(json.loads(source.json_schema), keyword, source.path))
+    if path not in found:
+        if not found:
+            # Rewriting has brought the keyword in.
+            keyword, found = _find_rewritten(source)
+        refused = (place for place, value in found.items() if not compiles({keyword: value}))
+        path = next(refused, next(iter(found), source.path))
     return _schema_refusal(f"'{keyword}' can't be enforced as it is used here", path, source)
+
+
+# Keywords that are rewritten with others.
+_REWRITTEN = ("not", "if", "oneOf", "contains", "propertyNames", "dependencies", "format")
+
+
+def _find_rewritten(source: pb.Grammar) -> tuple[str, dict[str, Any]]:
+    schema = json.loads(source.json_schema)
+    for keyword in _REWRITTEN:
+        if found := dict(_occurrences(schema, keyword, source.path)):
+            return keyword, found
+    return "type", {}
 
 
 def _schema_refusal(sentence: str, path: str, source: pb.Grammar) -> ServiceError:
@@ -162,6 +203,14 @@ def _schema_refusal(sentence: str, path: str, source: pb.Grammar) -> ServiceErro
     return ServiceError("invalid_request", message, path)
 
 
+# Error texts of llguidance, and the limit each refers to.
+_EXCEEDED = (
+    (re.compile(r"Current row has"), f"{_LIMITS.max_items_in_row} items per row"),
+    (re.compile(r"Too many items"), f"{_LIMITS.step_max_items} items per step"),
+    (re.compile(r"too many expressions|fuel"), f"{_LIMITS.step_lexer_fuel} expressions per step"),
+    (re.compile(r"schema too large|grammar.* too|symbols"), f"{_LIMITS.max_grammar_size} symbols"),
+    (re.compile(r"too many states|lexer states"), f"{_LIMITS.max_lexer_states} lexer states"),
+)
 # Error texts of llguidance, and the keyword each refers to; None: the pattern's group.
 _COMPLAINTS = (
     (re.compile(r'Unimplemented keys: \["([A-Za-z$]+)"'), None),

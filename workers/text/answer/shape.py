@@ -18,9 +18,8 @@ from shared.pb import text_pb2 as pb
 from shared.settings import TextSettings
 from shared.tool_choice import is_forced
 from workers.text.answer import channel
-from workers.text.answer.exactness import InexactError
-from workers.text.answer.forcing import force, offer
-from workers.text.answer.grammar import GrammarCompiler, write_exact
+from workers.text.answer.forcing import CallGrammars
+from workers.text.answer.grammar import GrammarCompiler
 from workers.text.answer.guide import UNLIMITED, Guide
 from workers.text.answer.output import Output, Style
 from workers.text.answer.reasoning import (
@@ -79,6 +78,9 @@ class AnswerMaker:
         self._tags = channel.TAGS if self._channels else tags
         self.has_reasoning = self._tags is not None
         self._grammars = GrammarCompiler(model.tokenizer, model.vocab_tokens, [*model.end_ids])
+        self._call_grammars = CallGrammars(
+            self._grammars, self._format, model.vocabulary.control_names
+        )
 
     def make(
         self, request: pb.GenerateRequest, prompt: Sequence[int], max_tokens: int
@@ -136,7 +138,7 @@ class AnswerMaker:
         if self._settings.skip_chat_parsing:
             return False
         has_schema = request.grammar.HasField("json_schema")
-        return not has_schema or self._channels or self._can_offer
+        return not has_schema or self._channels or self._call_grammars.can_offer
 
     def _calls(self, request: pb.GenerateRequest, *, forced: bool) -> CallStream:
         choice = request.chat.tool_choice
@@ -151,42 +153,22 @@ class AnswerMaker:
         )
         return CallStream(self._format, _schemas(request.chat), request.request_id, policy)
 
-    @property
-    def _can_offer(self) -> bool:
-        """Whether a grammar can tell calls from another answer."""
-        return self._format.wrapper is not None or bool(self._format.openings)
-
-    def _offer(self, request: pb.GenerateRequest) -> LLMatcher:
-        """Return the matcher of calls or an answer that follows the request's schema."""
-        schema, tools = write_exact(request.grammar), _schemas(request.chat)
-        names, lone = self._model.vocabulary.control_names, _calls_once(request.chat)
-        try:
-            return self._grammars.compile(offer(self._format, tools, schema, names, lone=lone))
-        except (ServiceError, InexactError) as refusal:
-            log.warning("%s: parameters are not enforced: %s", request.request_id, refusal)
-            anything: dict[str, dict[str, object]] = {key: {} for key in tools}
-            return self._grammars.compile(offer(self._format, anything, schema, names, lone=lone))
-
     def _matcher(self, request: pb.GenerateRequest, *, must_call: bool) -> LLMatcher | None:
+        lone, tools = _calls_once(request.chat), _schemas(request.chat)
         if request.HasField("grammar"):
             matcher = self._grammars.compile(request.grammar)
             offers = request.grammar.HasField("json_schema") and not self._channels
-            return self._offer(request) if offers and self._reads_calls(request) else matcher
-        if not must_call or self._format.wrapper is None:
+            if not offers or not self._reads_calls(request):
+                return matcher
+            return self._call_grammars.offer(request.grammar, tools, request.request_id, lone=lone)
+        if not must_call or not self._call_grammars.can_force:
             return None
         choice = request.chat.tool_choice
+        named = choice.name if choice.mode == pb.ToolChoice.MODE_NAMED else None
         try:
-            return self._grammars.compile(
-                force(
-                    self._format.wrapper,
-                    _schemas(request.chat),
-                    choice.name if choice.mode == pb.ToolChoice.MODE_NAMED else None,
-                    self._model.vocabulary.control_names,
-                    lone=_calls_once(request.chat),
-                )
-            )
-        except (ServiceError, InexactError) as refusal:
-            # The tool's schema can't be enforced: only the instruction in the prompt is left.
+            return self._call_grammars.force(tools, named, request.request_id, lone=lone)
+        except ServiceError as refusal:
+            # The engine can't follow this tokenizer: only the instruction in the prompt is left.
             log.warning("%s: tool_choice is not enforced: %s", request.request_id, refusal)
             return None
 

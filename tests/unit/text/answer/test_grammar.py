@@ -11,7 +11,7 @@ from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 from tests.checkpoint import starter_folder
 from tests.unit.text import tiny_tokenizer
-from workers.text.answer.forcing import force
+from workers.text.answer.forcing import CallGrammars
 from workers.text.answer.grammar import GrammarCompiler
 from workers.text.answer.guide import UNLIMITED, Guide
 from workers.text.answer.reasoning import NoSplitter, Tags, TagSplitter
@@ -44,7 +44,10 @@ def schema(value):
 
 def accepts(compiler, tokenizer, grammar, text):
     """Return whether a text follows a grammar and completes it."""
-    matcher = compiler.compile(grammar)
+    return completes(compiler.compile(grammar), tokenizer, text)
+
+
+def completes(matcher, tokenizer, text):
     ids = tokenizer.encode(text, add_special_tokens=False)
     return matcher.try_consume_tokens(ids) == len(ids) and matcher.is_accepting()
 
@@ -54,16 +57,15 @@ def accepts(compiler, tokenizer, grammar, text):
     [
         ("pattern", {"type": "string", "pattern": f"^(?={SECRET})x$"}),
         ("uniqueItems", {"type": "array", "uniqueItems": True, "title": SECRET}),
-        ("not", {"not": {"const": SECRET}}),
-        ("if", {"if": {"const": SECRET}, "then": {}}),
-        ("format", {"type": "string", "format": SECRET}),
+        ("not", {"not": {"pattern": SECRET}}),
+        ("if", {"if": {"pattern": SECRET}, "then": {"maxLength": 3}}),
         ("type", {"type": SECRET}),
         ("oneOf", {"oneOf": [{"type": "number"}, {"type": "integer", "title": SECRET}]}),
-        ("contains", {"type": "array", "contains": {"const": SECRET}}),
+        ("contains", {"contains": {"const": SECRET}, "maxContains": 2}),
         ("propertyNames", {"type": "object", "propertyNames": {"const": SECRET}}),
         ("patternProperties", {"patternProperties": {f"^{SECRET}": {}, "x$": {}}}),
-        ("maxProperties", {"properties": {SECRET: {}}, "maxProperties": 0}),
-        ("minProperties", {"properties": {SECRET: {}, "b": {}}, "minProperties": 1}),
+        ("maxProperties", {"properties": {SECRET: {}}, "required": ["b"], "maxProperties": 1}),
+        ("minProperties", {"type": "object", "title": SECRET, "minProperties": 2}),
         ("multipleOf", {"type": "number", "multipleOf": 1e-20, "title": SECRET}),
         ("maxLength", {"type": "string", "maxLength": 1.5, "title": SECRET}),
         ("enum", {"enum": SECRET}),
@@ -100,6 +102,32 @@ def test_an_unsatisfiable_schema_is_refused(compiler, fields):
     assert SECRET not in caught.value.message
 
 
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ({"type": "string", "pattern": "^(a?){300}a{300}$"}, "limit of 200000 expressions"),
+        ({"type": "string", "pattern": "^(([a-z]{1,99}x?){1,99}c?){1,99}$"}, "limit of 200000"),
+        (
+            {
+                "type": "object",
+                "patternProperties": {"[A-Za-z]{1,255}": {"type": "string"}},
+                "minProperties": 1,
+            },
+            "'patternProperties' can't be enforced",
+        ),
+    ],
+)
+def test_a_limit_that_shows_only_in_masks_is_found_before_the_answer(compiler, value, reason):
+    with pytest.raises(ServiceError, match=reason) as caught:
+        compiler.compile(schema(value))
+    assert caught.value.code == "invalid_request"
+
+
+def test_an_object_may_have_hundreds_of_optional_members(compiler, tokenizer):
+    many = {"type": "object", "properties": {f"k{n}": {"type": "string"} for n in range(600)}}
+    assert accepts(compiler, tokenizer, schema(many), '{"k3": "x", "k599": "y"}')
+
+
 def test_a_schema_may_be_a_boolean(compiler, tokenizer):
     assert accepts(compiler, tokenizer, schema(True), '{"x": [1]}')
     with pytest.raises(ServiceError, match="can't be satisfied"):
@@ -115,7 +143,7 @@ def test_the_keyword_at_fault_is_found_among_good_ones(compiler):
 
 def test_a_schema_cant_turn_refusals_off(compiler):
     with pytest.raises(ServiceError, match="'not'"):
-        compiler.compile(schema({"x-guidance": {"lenient": True}, "not": {"type": "string"}}))
+        compiler.compile(schema({"x-guidance": {"lenient": True}, "not": {"pattern": "a"}}))
 
 
 @pytest.mark.parametrize("text", ['{"const":1e400}', '{"const":"\\ud800"}'])
@@ -261,14 +289,47 @@ TOOLS = {"f": POINT, "g": {}, "p": REFERENCING, "q": REFERENCING}
 def test_a_forced_choice_allows_calls_of_declared_functions_only(
     compiler, tokenizer, form, named, text, taken
 ):
-    grammar = force(form.wrapper, TOOLS, named, {})
-    assert accepts(compiler, tokenizer, grammar, text) is taken
+    matcher = CallGrammars(compiler, form, {}).force(TOOLS, named, "r", lone=False)
+    assert completes(matcher, tokenizer, text) is taken
 
 
 def test_two_calls_may_follow_each_other_when_any_is_required(compiler, tokenizer):
     one = '<tool_call>\n{"name": "f", "arguments": {"x": 1}}\n</tool_call>'
-    grammar = force(HERMES.wrapper, TOOLS, None, {})
-    assert accepts(compiler, tokenizer, grammar, f"{one}\n{one}")
-    lone = force(HERMES.wrapper, TOOLS, None, {}, lone=True)
-    assert accepts(compiler, tokenizer, lone, one)
-    assert not accepts(compiler, tokenizer, lone, f"{one}\n{one}")
+    grammars = CallGrammars(compiler, HERMES, {})
+
+    def force(*, lone):
+        return grammars.force(TOOLS, None, "r", lone=lone)
+
+    assert completes(force(lone=False), tokenizer, f"{one}\n{one}")
+    assert completes(force(lone=True), tokenizer, one)
+    assert not completes(force(lone=True), tokenizer, f"{one}\n{one}")
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"properties": {"x": {"type": "string", "pattern": "^(?=a)$"}}},
+        {"properties": {"x": {"type": SECRET}}},
+        {"properties": {"x": {"const": float("inf")}}},
+        {"type": "string"},
+    ],
+)
+@pytest.mark.parametrize("named", ["bad", None])
+def test_a_function_that_cant_be_enforced_leaves_the_others_enforced(
+    compiler, tokenizer, bad, named
+):
+    matcher = CallGrammars(compiler, HERMES, {}).force(
+        {"bad": bad, "f": POINT}, named, "r", lone=True
+    )
+
+    def call(name, arguments):
+        return f'<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>'
+
+    def taken(name, arguments):
+        return completes(matcher.deep_copy(), tokenizer, call(name, arguments))
+
+    assert taken("bad", '{"x": 5, "y": []}')
+    assert not taken("bad", "5")
+    assert taken("f", '{"x": 1}') is (named is None)
+    assert not taken("f", '{"x": "1"}')
+    assert not taken("other", "{}")

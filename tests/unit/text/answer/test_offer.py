@@ -11,8 +11,8 @@ from shared.pb import text_pb2 as pb
 from tests.checkpoint import starter_folder
 from tests.unit.text.toolcalls.sample import Answer, WrittenCall
 from tests.unit.text.toolcalls.writer import WRITERS
-from workers.text.answer.forcing import offer
-from workers.text.answer.grammar import GrammarCompiler, write_exact
+from workers.text.answer.forcing import CallGrammars
+from workers.text.answer.grammar import GrammarCompiler
 from workers.text.toolcalls.call_stream import CallPolicy, CallStream
 from workers.text.toolcalls.detection import FORMATS, find
 from workers.text.toolcalls.format import CallArguments, CallEnd, ContentText
@@ -58,10 +58,10 @@ def compiler(tokenizer):
 @pytest.fixture(scope="module")
 def accepts(compiler, tokenizer):
     """Return a function that says whether a text is a whole answer."""
-    schema = write_exact(pb.Grammar(json_schema=json.dumps(SCHEMA)))
+    source = pb.Grammar(json_schema=json.dumps(SCHEMA))
 
-    def ask(form, text, **options):
-        matcher = compiler.compile(offer(form, TOOLS, schema, {}, **options))
+    def ask(form, text):
+        matcher = CallGrammars(compiler, form, {}).offer(source, TOOLS, "r", lone=False)
         ids = tokenizer.encode(text, add_special_tokens=False)
         return matcher.try_consume_tokens(ids) == len(ids) and matcher.is_accepting()
 

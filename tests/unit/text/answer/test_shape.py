@@ -240,22 +240,34 @@ def test_every_token_of_a_call_has_one_token_info():
     assert decoded.infos == decoded.ids[:-1] == spell(text)
 
 
+# Calls that are no JSON objects can't be forced by a grammar.
+UNFORCED = "{{ messages[-1].content }}{# <minimax:tool_call> #}\n<think>\n"
+UNFORCED_CALL = '<minimax:tool_call><invoke name="f"></invoke></minimax:tool_call>'
+
+
 @pytest.mark.parametrize(
-    ("text", "warned"), [(f"</think>{CALL}", False), ("</think>Sorry.", True), ("hm", True)]
+    ("text", "warned"),
+    [(f"</think>{UNFORCED_CALL}", False), ("</think>Sorry.", True), ("hm", True)],
 )
 def test_a_forced_choice_that_ends_without_a_call_is_logged(text, warned, caplog):
-    # With a schema that can't be enforced, the model is not constrained.
     chosen = request(tools=["f"], mode=pb.ToolChoice.MODE_REQUIRED)
-    chosen.chat.tools[0].json = json.dumps(
-        {"function": {"name": "f", "parameters": {"not": {"const": "secret"}}}}
-    )
-    sequence = make_intake(OPENED).make_sequence(chosen)
-    decoded = gather(list(sample(sequence, text)))
+    decoded = gather(list(sample(make_intake(UNFORCED).make_sequence(chosen), text)))
     assert bool(decoded.calls) is not warned
     assert (
         any("no tool call, although one was forced" in r.message for r in caplog.records) is warned
     )
     assert all(r.levelname == "WARNING" for r in caplog.records)
+
+
+def test_a_function_that_cant_be_enforced_takes_any_object_and_the_choice_stays_forced(caplog):
+    chosen = request(tools=["f", "g"], mode=pb.ToolChoice.MODE_REQUIRED)
+    bad = {"type": "object", "properties": {"x": {"pattern": "^(?=secret)x"}}}
+    chosen.chat.tools[0].json = json.dumps({"function": {"name": "f", "parameters": bad}})
+    sequence = make_intake(OPENED).make_sequence(chosen)
+    assert sequence.guide is not None
+    decoded = gather(list(sample(sequence, f"</think>{CALL}")))
+    assert decoded.calls == [("f", '{"a": 1}')]
+    assert not sequence.guide.broken
     assert "secret" not in caplog.text
 
 

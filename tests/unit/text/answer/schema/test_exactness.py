@@ -8,8 +8,8 @@ import json
 import pytest
 from llguidance import LLMatcher, LLTokenizer
 
-from workers.text.answer.exactness import JSON_STYLE, InexactError, make_exact
 from workers.text.answer.grammar import compiles
+from workers.text.answer.schema.exactness import JSON_STYLE, InexactError, make_exact
 
 OPEN = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 CAT, DOG = (
@@ -30,6 +30,16 @@ PETS = {
     },
 }
 DATE = {"type": "string", "format": "date"}
+LOOSE = {"type": "object", "properties": {"kind": {"type": "string"}}}
+OBJECT = {"type": "object", "properties": {"a": {"type": "integer"}}}
+TIME = {"type": "string", "format": "time"}
+MOMENT = {"type": "string", "format": "date-time"}
+CIRCLE = {
+    "type": "object",
+    "properties": {"kind": {"type": "string"}, "r": {"type": "integer"}},
+    "if": {"properties": {"kind": {"const": "circle"}}, "required": ["kind"]},
+    "then": {"required": ["r"]},
+}
 
 
 @functools.cache
@@ -109,7 +119,6 @@ def test_a_schema_that_cant_be_made_exact_is_refused_with_its_keyword(keyword, s
         {"properties": {"pattern": {"type": "string"}, "minProperties": {"type": "integer"}}},
         {"type": "object", "required": ["a", "b"], "minProperties": 3},
         {"oneOf": [{"$ref": "#/$defs/nowhere"}, {"type": "null"}]},
-        {"oneOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"$ref": "#/$defs/a"}}},
         {"format": "date", "allOf": 5, "required": 5, "properties": 5, "oneOf": 5},
         {"exclusiveMinimum": True, "allOf": 5, "oneOf": [True, {}]},
         {"type": "string", "pattern": r"^\[\^[a-z]\\$"},
@@ -120,7 +129,36 @@ def test_a_schema_that_the_engine_enforces_or_refuses_itself_is_unchanged(schema
     assert make_exact(schema, "schema", compiles) == schema
 
 
-def test_overlapping_branches_of_one_of_are_left_for_the_engine_to_refuse():
-    loose = {"type": "object", "properties": {"kind": {"type": "string"}}}
-    schema = {"oneOf": [{"$ref": "#/$defs/cat"}, loose], "$defs": PETS["$defs"]}
-    assert "oneOf" in make_exact(schema, "schema", compiles)
+@pytest.mark.parametrize(
+    ("schema", "good", "bad"),
+    [
+        (
+            {"oneOf": [{"$ref": "#/$defs/cat"}, LOOSE], "$defs": PETS["$defs"]},
+            '{"kind":"cow"}',
+            '{"kind":"cat"}',
+        ),
+        ({"not": {"enum": ["a", 5]}}, '"b"', "5"),
+        ({"not": {"type": ["string", "null"]}}, "1", "null"),
+        (
+            {"type": "array", "items": {"enum": ["a", "b"]}, "uniqueItems": True},
+            '["b","a"]',
+            '["a","a"]',
+        ),
+        ({**OBJECT, "dependentRequired": {"a": ["b"]}}, '{"b":1}', '{"a":1}'),
+        ({**OBJECT, "minProperties": 1}, '{"a":1}', "{}"),
+        ({"type": "object", "propertyNames": {"enum": ["a", "b"]}}, '{"a":1}', '{"c":1}'),
+        ({"type": "object", "propertyNames": {"pattern": "^x"}}, '{"xa":1}', '{"a":1}'),
+        (CIRCLE, '{"kind":"circle","r":1}', '{"kind":"circle"}'),
+        (CIRCLE, '{"kind":"square"}', '{"kind":"square","r":"x"}'),
+        ({"type": "array", "contains": {"const": 1}}, "[1,2]", "[]"),
+        ({"type": "integer", "exclusiveMinimum": True, "minimum": 0}, "1", "0"),
+        ({"type": "string", "format": "password"}, '"x"', "5"),
+        ({"type": "integer", "format": "int32"}, "5", '"5"'),
+        (TIME, '"23:59:60Z"', '"20:46:60Z"'),
+        (TIME, '"01:59:60+02:00"', '"23:59:60+02:00"'),
+        (MOMENT, '"2016-12-31T23:59:60Z"', '"2016-12-31T22:59:60Z"'),
+    ],
+)
+def test_a_keyword_that_the_engine_lacks_is_enforced_by_others(schema, good, bad):
+    assert accepts(schema, good)
+    assert not accepts(schema, bad)

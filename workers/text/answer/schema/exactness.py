@@ -8,15 +8,13 @@ compiled.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from workers.text.toolcalls.schema import resolve
-
-# Returns whether the engine accepts a schema.
-Compiles: TypeAlias = Callable[[dict[str, Any]], bool]
+from workers.text.answer.schema.disjointness import Compiles, Disjointness
+from workers.text.answer.schema.rewriting import DATA, NAMED, Rewriter
+from workers.text.answer.schema.time_format import TIME_PATTERNS
 
 # White space inside JSON is one optional space after a comma or a colon. If it were free, a weak
 # model could write line breaks without end and still be valid.
@@ -28,22 +26,9 @@ JSON_STYLE: dict[str, Any] = {
     "json_allowed_escapes": 'nrbtf\\"',
 }
 
-# Keywords whose value is data, and those whose value holds schemas by name.
-_DATA = frozenset(("const", "default", "enum", "example", "examples"))
-_NAMED = frozenset(("$defs", "definitions", "dependentSchemas", "patternProperties", "properties"))
 _BOUNDS = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
 # Integers up to here are exact where the engine computes.
 _MAX_BOUND = 2**53
-_MAX_REFERENCES = 64
-# Of all outlines: the engine compares each with each.
-_MAX_OUTLINE_CHARACTERS = 16_384
-
-# The engine accepts 29 February in every year, and a year 0, which date parsers reject.
-_YEAR = r"(\d{3}[1-9]|\d\d[1-9]\d|\d[1-9]\d\d|[1-9]\d{3})"
-_REAL_DAYS = (
-    rf"^({_YEAR}-((0[13-9]|1[0-2])-\d\d|02-([01]\d|2[0-8]))"
-    r"|(\d\d(0[48]|[2468][048]|[13579][26])|(0[48]|[2468][048]|[13579][26])00)-02-29)"
-)
 
 _CLASS = re.compile(r"\\.|\[(?P<not>\^?)(?P<body>(?:\\.|[^\\\]])*)\]", re.DOTALL)
 # Syntax with a meaning in Rust's character classes but not in JavaScript's.
@@ -76,19 +61,16 @@ def make_exact(schema: Any, path: str, compiles: Compiles) -> Any:
     Raises:
         InexactError: there is no such schema.
     """
-    return _SchemaWriter(schema, compiles).write(schema, path)
+    rewritten = Rewriter(schema, Disjointness(schema, compiles)).rewrite(schema)
+    return _SchemaWriter(rewritten).write(rewritten, path)
 
 
 class _SchemaWriter:
-    """Rewrites one document; `root` is the one its references point into."""
+    """Rewrites one document."""
 
-    def __init__(self, root: Any, compiles: Compiles) -> None:
-        self._root = root
-        self._compiles = compiles
-        parts = list(_parts(root))
-        self._has_fractions = any(bound % 1 for part in parts for bound in _bounds(part).values())
-        # References are relative to the nearest $id.
-        self._has_ids = any("$id" in part for part in parts[1:])
+    def __init__(self, root: Any) -> None:
+        bounds = (bound for part in _parts(root) for bound in _bounds(part).values())
+        self._has_fractions = any(bound % 1 for bound in bounds)
 
     def write(self, schema: Any, path: str) -> Any:
         if isinstance(schema, list):
@@ -99,51 +81,22 @@ class _SchemaWriter:
         written = {key: self._value(key, value, f"{path}.{key}") for key, value in schema.items()}
         if self._has_fractions and schema.get("type") != "integer":
             _narrow(written)
-        others = written.get("allOf", [])
-        if schema.get("format") in ("date", "date-time") and isinstance(others, list):
-            written["allOf"] = [*others, {"pattern": _REAL_DAYS}]
-        if "anyOf" not in schema and self._is_disjoint(schema.get("oneOf")):
-            written["anyOf"] = written.pop("oneOf")
+        others, known = written.get("allOf", []), schema.get("format")
+        if known in TIME_PATTERNS and isinstance(others, list):
+            written["allOf"] = [*others, {"pattern": TIME_PATTERNS[known]}]
         return written
 
     def _value(self, key: str, value: Any, path: str) -> Any:
-        if key in _DATA:
+        if key in DATA:
             return value
         if key == "pattern" and isinstance(value, str):
             return _exact_pattern(value, path)
-        if key not in _NAMED or not isinstance(value, dict):
+        if key not in NAMED or not isinstance(value, dict):
             return self.write(value, path)
         parts = {name: self.write(part, f"{path}.{name}") for name, part in value.items()}
         if key != "patternProperties":
             return parts
         return {_exact_pattern(name, path): part for name, part in parts.items()}
-
-    def _is_disjoint(self, branches: Any) -> bool:
-        """Return whether no value matches two schemas, some of which are references.
-
-        The engine detects that itself, except through references.
-        """
-        if not isinstance(branches, list) or not any(map(_is_reference, branches)):
-            return False
-        outlines = [self._outline(branch) for branch in branches]
-        if None in outlines or len(json.dumps(outlines)) > _MAX_OUTLINE_CHARACTERS:
-            return False
-        return self._compiles({"oneOf": outlines})
-
-    def _outline(self, schema: Any) -> dict[str, Any] | None:
-        """Return a wider schema without references; None if one can't be resolved."""
-        for _ in range(_MAX_REFERENCES):
-            if not _is_reference(schema) or self._has_ids:
-                break
-            schema = resolve(schema["$ref"], self._root)
-        if not isinstance(schema, dict) or _is_reference(schema):
-            return None
-        outline = _keep(schema, ("type", "const", "enum", "required"))
-        members = schema.get("properties")
-        if isinstance(members, dict):
-            fixed = ("type", "const", "enum")
-            outline["properties"] = {name: _keep(part, fixed) for name, part in members.items()}
-        return outline
 
 
 def _parts(value: Any) -> Iterator[Mapping[str, Any]]:
@@ -153,10 +106,6 @@ def _parts(value: Any) -> Iterator[Mapping[str, Any]]:
     if isinstance(value, dict | list):
         for part in value.values() if isinstance(value, dict) else value:
             yield from _parts(part)
-
-
-def _is_reference(schema: Any) -> bool:
-    return isinstance(schema, dict) and isinstance(schema.get("$ref"), str)
 
 
 def _keep(schema: Any, keywords: Sequence[str]) -> dict[str, Any]:
