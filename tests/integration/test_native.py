@@ -154,3 +154,21 @@ async def test_a_stream_reports_its_slot(client):
     first = await anext(events)
     assert (await client.slots())[first["id_slot"]] == "decoding"
     await events.aclose()
+
+
+async def test_a_history_with_a_call_that_was_cut_is_shown_and_answered(post):
+    function = {"name": "weather", "arguments": '{"city": "Par'}
+    call = {"id": None, "type": "function", "function": function}
+    messages = [
+        {"role": "system", "content": "one"},
+        {"role": "developer", "content": "two"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": None, "content": "bad"},
+        {"role": "system", "content": "three"},
+    ]
+    shown = (await post("/apply-template", model="llama", messages=messages))["prompt"]
+    for text in ("one", "two", "weather", '{"city": "Par', "bad", "three"):
+        assert text in shown
+    fields = GREEDY | {"max_tokens": 2, "model": "llama"}
+    answer = await post("/v1/chat/completions", messages=messages, **fields)
+    assert answer["usage"]["prompt_tokens"] > 10

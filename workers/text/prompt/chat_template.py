@@ -7,6 +7,7 @@ inside jinja2's sandbox. Runs on the render thread.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -81,11 +82,9 @@ class ChatTemplate:
             return self._render_as(traits, messages, tools, variables, continued=continued)
         except REFUSALS:
             whole = complete_tools(tools)
-            for other in (traits, traits.plain()):
-                try:
+            for other in (traits, traits.plain()) if tools else (traits.plain(),):
+                with contextlib.suppress(*REFUSALS):
                     return self._render_as(other, messages, whole, variables, continued=continued)
-                except REFUSALS:
-                    continue
             raise
 
     def _render_as(

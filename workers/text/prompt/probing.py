@@ -3,12 +3,14 @@
 Each text in them is a word of its own: a word that is missing from the prompt was dropped. For one
 trait after the other, the first value is taken with which the template refuses and drops nothing,
 so a template that shows everything keeps all defaults. Owns the conversations and the values in
-the order of preference. At most some hundred renderings of a few lines, once per template.
+the order of preference. Some thirty renderings of a few lines for most templates, at most some
+hundred, once when the template is loaded.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -34,6 +36,9 @@ _TOOL = {
 # Arguments of a call by its letter: an object, JSON that was cut, other JSON.
 _ARGUMENTS = {"c": '{{"{}": "{}"}}', "b": '{{"{}": "{}', "l": '["{}", "{}"]', "q": '"{} {}"'}
 
+# A template that takes so much longer than others for a few words is not rendered a hundred times.
+_SLOW_S = 1.0
+
 # The traits in the order in which they are found: the conversations they are needed for, and the
 # values to try. A conversation has one letter per turn: s system, u user, a assistant, e assistant
 # without text, k its reasoning, text and a call, t text and a call, d two calls, c a call, b, l, q
@@ -41,7 +46,6 @@ _ARGUMENTS = {"c": '{{"{}": "{}"}}', "b": '{{"{}": "{}', "l": '["{}", "{}"]', "q
 _CALL_FORMS: tuple[Mapping[str, Any], ...] = (
     {},
     {"argument_text": True},
-    {"results": "user"},
     {"calls": "text"},
     {"calls": "text", "results": "user"},
 )
@@ -101,10 +105,14 @@ class Probing:
     Args:
         render: renders messages and tools by the template with some traits.
         with_tools: whether tools are given.
+        clock: seconds of work.
     """
 
-    def __init__(self, render: Render, *, with_tools: bool) -> None:
+    def __init__(
+        self, render: Render, *, with_tools: bool, clock: Callable[[], float] = time.thread_time
+    ) -> None:
         self._render = render
+        self._clock = clock
         self._tools = [_TOOL] if with_tools else []
 
     def find(self, hint: TemplateTraits) -> TemplateTraits:
@@ -114,7 +122,10 @@ class Probing:
             hint: what is known of them.
         """
         traits = self._choose(hint, ["u"], _BASICS)
-        if not self._shows(traits, "u"):
+        # The time of this thread, so that the traits do not depend on what else runs.
+        began_s = self._clock()
+        shows = self._shows(traits, "u")
+        if not shows or self._clock() - began_s > _SLOW_S:
             return hint
         for codes, values in _STAGES:
             traits = self._choose(traits, codes.split(), values)

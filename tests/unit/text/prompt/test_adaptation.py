@@ -15,6 +15,7 @@ from workers.text.prompt.adaptation import adapt
 from workers.text.prompt.call_text import write_call
 from workers.text.prompt.chat_template import ChatTemplate
 from workers.text.prompt.conversation import rendered_messages
+from workers.text.prompt.probing import Probing
 from workers.text.prompt.prompter import Prompter
 from workers.text.prompt.traits import TemplateTraits
 from workers.text.toolcalls.detection import FORMATS, find
@@ -92,6 +93,19 @@ def test_a_template_that_refuses_or_shows_nothing_is_given_up_soon(text):
     counting = Counting()
     ChatTemplate(counting, text, {})
     assert counting.count < 20
+
+
+def test_a_slow_template_is_given_up_after_two_renderings():
+    seconds = iter(range(0, 1000, 5))
+    codes = []
+
+    def render(traits, messages, tools):
+        codes.append(len(messages))
+        return " ".join(message["content"] for message in messages)
+
+    probing = Probing(render, with_tools=False, clock=lambda: next(seconds))
+    assert probing.find(TemplateTraits(short_ids=True)) == TemplateTraits(short_ids=True)
+    assert codes == [1, 1]
 
 
 # -------------------------------------------------------------------------- messages
