@@ -39,11 +39,18 @@ _ID: Final = web.RequestKey("id", str)
 _ID_HEADERS: Final = ("request-id", "x-request-id")
 # The error code of a failed request.
 _OUTCOME: Final = web.RequestKey("outcome", str)
+# Headers of such errors that are sent on.
+_KEPT: Final = ("Allow", "Accept-Encoding", "Upgrade")
 # Errors that aiohttp raises before or instead of a handler.
 _CODES: Final[Mapping[int, tuple[str, str]]] = {
     404: ("not_found", "No such path."),
     405: ("method_not_allowed", "This path does not support this method."),
     413: ("payload_too_large", "Request body too large."),
+    415: (
+        "unsupported_encoding",
+        "The body's Content-Encoding is not supported; send none.",
+    ),
+    426: ("upgrade_required", "This server has no WebSocket here; send a POST."),
 }
 
 
@@ -110,8 +117,7 @@ async def error_boundary(request: web.Request, handler: Handler) -> web.StreamRe
     except web.HTTPException as failure:
         code, message = _CODES.get(failure.status, ("invalid_request", failure.reason))
         error = ServiceError(code, message)
-        if "Allow" in failure.headers:
-            headers["Allow"] = failure.headers["Allow"]
+        headers |= {name: failure.headers[name] for name in _KEPT if name in failure.headers}
     except ConnectionError:
         # The client disconnected during the response.
         raise
@@ -130,7 +136,13 @@ def _render_error(
 ) -> web.Response:
     reply = _find_dialect(request).error(error, request[_ID])
     log.info("%s: %s %s: %d %s", *_label(request), reply.status, error.code)
-    return web.Response(status=reply.status, body=reply.body, headers={**reply.headers, **headers})
+    response = web.Response(
+        status=reply.status, body=reply.body, headers={**reply.headers, **headers}
+    )
+    if request.content.exception() is not None:
+        # The rest of the body can't be read, so nothing can follow it.
+        response.force_close()
+    return response
 
 
 def _find_dialect(request: web.Request) -> ErrorDialect:

@@ -90,9 +90,20 @@ async def serve(start: GatewayStart) -> None:
     await stop(runners, context)
 
 
+def make_runner(app: web.Application) -> web.AppRunner:
+    """Return a runner; bodies are decoded by `gateway.http.decoding`, not by aiohttp."""
+    return web.AppRunner(
+        app,
+        handler_cancellation=True,
+        access_log=None,
+        shutdown_timeout=0.2,
+        auto_decompress=False,
+    )
+
+
 async def listen(app: web.Application, host: str, port: int, flag: str = "--port") -> web.AppRunner:
     """Bind a port or a socket, or exit permanently; the message names `flag` as the remedy."""
-    runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.2)
+    runner = make_runner(app)
     await runner.setup()
     unix = is_socket(host)
     site: web.BaseSite

@@ -26,6 +26,8 @@ CODES: Final[Mapping[str, grpc.StatusCode]] = {
     "context_length_exceeded": _STATUS.INVALID_ARGUMENT,
     "unsupported_tokenizer": _STATUS.INVALID_ARGUMENT,
     "payload_too_large": _STATUS.INVALID_ARGUMENT,
+    "unsupported_encoding": _STATUS.INVALID_ARGUMENT,
+    "upgrade_required": _STATUS.INVALID_ARGUMENT,
     "missing_api_key": _STATUS.UNAUTHENTICATED,
     "invalid_api_key": _STATUS.UNAUTHENTICATED,
     "feature_disabled": _STATUS.PERMISSION_DENIED,

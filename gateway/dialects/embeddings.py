@@ -66,7 +66,7 @@ _SHAPE: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _BODY: Final = msgspec.json.Decoder(EmbeddingsBody)
 
 
-def parse(body: bytes, *, is_native: bool) -> EmbeddingsBody:
+def parse(body: bytes, *, is_native: bool = False) -> EmbeddingsBody:
     """Return the fields of a body.
 
     Args:
@@ -172,7 +172,7 @@ def render(fields: EmbeddingsBody, model: str, reply: pb.EmbedReply) -> Iterator
     """Yield OpenAI's response, one vector at a time."""
     is_base64 = fields.encoding_format == "base64"
     yield b'{"object":"list","data":['
-    for index, row in enumerate(_rows(reply)):
+    for index, row in enumerate(read_rows(reply)):
         vector: object = row.cast("f").tolist()
         if is_base64:
             vector = binascii.b2a_base64(row, newline=False).decode()
@@ -185,13 +185,13 @@ def render(fields: EmbeddingsBody, model: str, reply: pb.EmbedReply) -> Iterator
 def render_native(reply: pb.EmbedReply) -> Iterator[bytes]:
     """Yield llama-server's response, one vector at a time."""
     yield b"["
-    for index, row in enumerate(_rows(reply)):
+    for index, row in enumerate(read_rows(reply)):
         entry = {"index": index, "embedding": [row.cast("f").tolist()]}
         yield b"," * (index > 0) + orjson.dumps(entry)
     yield b"]"
 
 
-def _rows(reply: pb.EmbedReply) -> Sequence[memoryview]:
+def read_rows(reply: pb.EmbedReply) -> Sequence[memoryview]:
     """Return the bytes of each vector."""
     data, size = memoryview(reply.vectors), _FLOAT_BYTES * reply.dimensions
     return [data[begin : begin + size] for begin in range(0, len(data), size)]

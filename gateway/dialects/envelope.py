@@ -23,6 +23,8 @@ FORMS: Final[Mapping[str, tuple[int, str]]] = {
     "context_length_exceeded": (400, _INVALID),
     "unsupported_tokenizer": (400, _INVALID),
     "payload_too_large": (413, _INVALID),
+    "unsupported_encoding": (415, _INVALID),
+    "upgrade_required": (426, _INVALID),
     "missing_api_key": (401, "missing_api_key"),
     "invalid_api_key": (401, "invalid_api_key"),
     "feature_disabled": (403, "feature_disabled"),

@@ -150,13 +150,20 @@ def render(body: RerankBody, model: str, reply: pb.RerankReply) -> bytes:
     score_name, echo_name = ("score", "text") if body.is_tei else ("relevance_score", "document")
     results: list[dict[str, Any]] = [
         {"index": index, score_name: scores[index]}
-        | ({echo_name: orjson.Fragment(bytes(body.raw[index]))} if echoes else {})
+        | ({echo_name: _echo(body, index)} if echoes else {})
         for index in best
     ]
     if body.is_tei:
         return orjson.dumps(results)
     usage = {"prompt_tokens": reply.prompt_tokens, "total_tokens": reply.prompt_tokens}
     return orjson.dumps({"model": model, "object": "list", "results": results, "usage": usage})
+
+
+def _echo(body: RerankBody, index: int) -> object:
+    """Return a document as the clients of its form read it: of Jina and Cohere as an object."""
+    given = orjson.Fragment(bytes(body.raw[index]))
+    is_text = isinstance(body.items[index], str)
+    return {"text": given} if is_text and not body.is_tei else given
 
 
 def _check(scores: Sequence[float], count: int) -> list[float]:

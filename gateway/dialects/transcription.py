@@ -143,7 +143,7 @@ def render(asked: ParsedTranscription, transcript: pb.Transcript) -> tuple[bytes
     if asked.style == "verbose_json":
         return orjson.dumps(_verbose(asked, transcript)), _JSON
     if asked.style == "srt":
-        return _subtitles(transcript.segments, ",").encode(), "application/x-subrip"
+        return _subtitles(transcript.segments, ",").encode(), _TEXT
     if asked.style == "vtt":
         return f"WEBVTT\n\n{_subtitles(transcript.segments, '.')}".encode(), "text/vtt"
     text = write(transcript.segments)

@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 
 from aiohttp import http_exceptions, web
 
+from gateway.http.decoding import decode, read_coding
 from shared.errors import ServiceError
 
 T = TypeVar("T")
@@ -26,7 +27,9 @@ async def read_body(request: web.Request, limit_bytes: int) -> bytes:
     Raises:
         ServiceError: `payload_too_large`, or `invalid_request` when the transfer coding is invalid
             or no data arrives for too long.
+        HTTPUnsupportedMediaType: its content coding is unknown.
     """
+    coding = read_coding(request)
     if (request.content_length or 0) > limit_bytes:
         raise too_large()
     body = bytearray()
@@ -37,7 +40,12 @@ async def read_body(request: web.Request, limit_bytes: int) -> bytes:
                 raise too_large()
     except (web.RequestPayloadError, http_exceptions.HttpProcessingError) as failure:
         raise ServiceError("invalid_request", "The body's transfer coding is invalid.") from failure
-    return bytes(body)
+    if not coding:
+        return bytes(body)
+    decoded = await asyncio.to_thread(decode, bytes(body), coding, limit_bytes)
+    if decoded is None:
+        raise too_large()
+    return decoded
 
 
 async def await_piece(request: web.Request, piece: Awaitable[T]) -> T:

@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 from aiohttp import BodyPartReader, MultipartReader, StreamReader, http_exceptions, web
 
 from gateway.http.body import await_piece, too_large
+from gateway.http.decoding import read_coding, refuse_coding
 from shared.errors import ServiceError
 
 _MOST_PARTS: Final = 32
@@ -47,6 +48,9 @@ async def read_form(request: web.Request, limit_bytes: int) -> dict[str, list[by
     Raises:
         ServiceError: `payload_too_large`, or `invalid_request` when the form is malformed.
     """
+    if read_coding(request):
+        # Forms are read part by part, as they arrive.
+        refuse_coding()
     if request.content_type != "multipart/form-data":
         raise ServiceError("invalid_request", "The body must be multipart/form-data.")
     if (request.content_length or 0) > limit_bytes:

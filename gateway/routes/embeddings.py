@@ -6,16 +6,18 @@ render. Large bodies are parsed and rendered on a thread. Runs in the handler's 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from aiohttp import web
 
 from gateway.context import CONTEXT, Context
-from gateway.dialects import embeddings, rerank
+from gateway.dialects import embeddings, rerank, tei
 from gateway.dialects.openai import errors
 from gateway.dialects.sampling import invalid
 from gateway.fleet.unary_client import A, Method, Q
 from gateway.fleet.unary_worker import UnaryWorker
+from gateway.http.answer import answer_json
 from gateway.http.body import read_body
 from gateway.http.offload import offload
 from gateway.routes.route import Route
@@ -35,20 +37,36 @@ def routes() -> list[Route]:
         Route("POST", "/v1/embeddings", embed, errors, "embed"),
         Route("POST", "/embeddings", embed_native, errors, "embed"),
         Route("POST", "/embedding", embed_native, errors, "embed"),
+        Route("POST", "/embed", embed_tei, errors, "embed"),
+        Route("GET", "/info", show_info, errors, "embed"),
         *(Route("POST", path, rank, errors, "rerank") for path in ranking),
     ]
 
 
 async def embed(request: web.Request) -> web.Response:
     """Respond in OpenAI's form."""
-    fields, card, reply = await _embed(request, is_native=False)
+    fields, card, reply = await _embed(request, embeddings.parse)
     return await _respond(reply, embeddings.render(fields, card.name, reply))
 
 
 async def embed_native(request: web.Request) -> web.Response:
     """Respond in llama-server's form."""
-    _, _, reply = await _embed(request, is_native=True)
+    _, _, reply = await _embed(request, partial(embeddings.parse, is_native=True))
     return await _respond(reply, embeddings.render_native(reply))
+
+
+async def embed_tei(request: web.Request) -> web.Response:
+    """Respond in the form of text-embeddings-inference."""
+    _, _, reply = await _embed(request, tei.parse)
+    return await _respond(reply, tei.render(reply))
+
+
+async def show_info(request: web.Request) -> web.Response:
+    """Describe the embedding model, or else the reranker."""
+    context = request.app[CONTEXT]
+    kind = "embed" if context.registry.of_kind("embed") else "rerank"
+    _, card = _find(context, kind, None)
+    return answer_json(tei.describe(card, reranks=kind == "rerank"))
 
 
 async def rank(request: web.Request) -> web.Response:
@@ -65,12 +83,12 @@ async def rank(request: web.Request) -> web.Response:
 
 
 async def _embed(
-    request: web.Request, *, is_native: bool
+    request: web.Request, parse: Callable[[bytes], embeddings.EmbeddingsBody]
 ) -> tuple[embeddings.EmbeddingsBody, worker_pb2.ModelCard, pb.EmbedReply]:
     """Return the fields of a body, the model's card, and its reply."""
     context = request.app[CONTEXT]
     data = await _read(request, context)
-    fields = await offload(len(data), embeddings.parse, data, is_native=is_native)
+    fields = await offload(len(data), parse, data)
     worker, card = _find(context, "embed", fields.model)
     message = await offload(len(data), embeddings.build, fields, card)
     message.priority = parse_priority(request.headers.get("X-Priority", ""))

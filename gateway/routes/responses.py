@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import secrets
 from dataclasses import replace
-from typing import Final
+from typing import Final, NoReturn
 
 import msgspec
 from aiohttp import web
@@ -56,6 +56,7 @@ _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 def routes() -> list[Route]:
     table: list[tuple[Method, str, Handler]] = [
         ("POST", "/responses", create),
+        ("GET", "/responses", refuse_upgrade),
         ("POST", "/responses/compact", compact),
         ("POST", "/responses/input_tokens", count),
         ("GET", "/responses/{id}", show),
@@ -82,6 +83,13 @@ async def create(request: web.Request) -> web.StreamResponse:
         return await send_stream(request, turn.stream, turn.events(), ping_s)
     finally:
         del turns[stamp.request_id]
+
+
+async def refuse_upgrade(request: web.Request) -> NoReturn:
+    """Tell clients that ask for a WebSocket to use HTTP, which they then do at once."""
+    if "Upgrade" in request.headers:
+        raise web.HTTPUpgradeRequired(headers={"Upgrade": "HTTP/1.1"})
+    raise web.HTTPMethodNotAllowed(request.method, ["POST"])
 
 
 async def count(request: web.Request) -> web.Response:

@@ -17,7 +17,7 @@ from gateway.context import Context
 from gateway.fleet.replica import Replica
 from gateway.http.auth import Keys
 from gateway.http.stall import LIMIT_S
-from gateway.server import GatewayStart, make_context, stop
+from gateway.server import GatewayStart, make_context, make_runner, stop
 from shared.fleet import WorkerEntry
 from shared.settings import GatewaySettings
 from tests.fakes.text_worker import FakeTextWorker
@@ -87,7 +87,7 @@ class Harness:
         )
         app = make_app(self.context)
         app[LIMIT_S] = stall_s
-        self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.2)
+        self._runner = make_runner(app)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
         await site.start()

@@ -70,7 +70,7 @@ async def test_a_translation_is_english(make_studio):
     ("style", "content_type"),
     [
         ("text", "text/plain; charset=utf-8"),
-        ("srt", "application/x-subrip; charset=utf-8"),
+        ("srt", "text/plain; charset=utf-8"),
         ("vtt", "text/vtt; charset=utf-8"),
         ("verbose_json", "application/json"),
     ],

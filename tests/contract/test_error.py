@@ -26,6 +26,8 @@ FORMS = {
     "context_length_exceeded": (400, "invalid_request_error", "invalid_request_error"),
     "unsupported_tokenizer": (400, "invalid_request_error", "invalid_request_error"),
     "payload_too_large": (413, "invalid_request_error", "request_too_large"),
+    "unsupported_encoding": (415, "invalid_request_error", "invalid_request_error"),
+    "upgrade_required": (426, "invalid_request_error", "invalid_request_error"),
     "missing_api_key": (401, "missing_api_key", "authentication_error"),
     "invalid_api_key": (401, "invalid_api_key", "authentication_error"),
     "feature_disabled": (403, "feature_disabled", "permission_error"),
@@ -263,6 +265,7 @@ async def test_refusals_before_the_handler(harness: Harness, dialect):
         ("POST", {"X-Api-Key": "x"}, {"json": dialect.ask("x")}, "invalid_api_key"),
         ("GET", KEY, {}, "method_not_allowed"),
         ("POST", KEY, {"json": large}, "payload_too_large"),
+        ("POST", KEY | {"Content-Encoding": "compress"}, {"data": b"x"}, "unsupported_encoding"),
         ("POST", KEY, {"data": b"{"}, "invalid_request"),
         ("POST", KEY, {"json": dialect.ask("x") | {"model": "gpt-4o"}}, "model_not_found"),
     ]

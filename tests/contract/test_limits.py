@@ -5,11 +5,19 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import sys
+import zlib
 
+import brotli
 import pytest
 
 from tests.contract.harness import CHAT, Harness, body
 from tests.wait import until
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 
 async def test_every_request_of_an_overload_gets_a_response(harness: Harness):
@@ -78,6 +86,19 @@ async def test_unknown_paths_and_methods_have_the_same_form(harness: Harness):
         assert (await response.json())["error"]["type"] == "invalid_request_error"
 
 
+every_coding = pytest.mark.parametrize(
+    ("name", "pack"),
+    [
+        ("gzip", gzip.compress),
+        ("x-gzip", gzip.compress),
+        ("deflate", zlib.compress),
+        ("br", brotli.compress),
+        ("zstd", zstd.compress),
+    ],
+    ids=["gzip", "x-gzip", "deflate", "br", "zstd"],
+)
+
+
 async def post_raw(harness: Harness, data, **headers):
     async with harness.session.post(CHAT, data=data, headers=headers) as reply:
         return reply.status, await reply.json()
@@ -133,13 +154,14 @@ async def test_an_incomplete_body_is_refused(harness: Harness, path, kind, begun
     assert b"The body is incomplete: no data arrived for 0.1 s." in answer
 
 
-async def test_a_compressed_body_is_limited_by_its_decompressed_size(harness: Harness):
+@every_coding
+async def test_a_compressed_body_is_limited_by_its_decompressed_size(harness, name, pack):
     await harness.start(max_body_bytes=10_000)
-    packed = gzip.compress(b" " * 1_000_000)
+    coding = {"Content-Encoding": name}
+    packed = pack(b" " * 1_000_000)
     assert len(packed) < 10_000
-    assert (await post_raw(harness, packed, **{"Content-Encoding": "gzip"}))[0] == 413
-    packed = gzip.compress(body("hello"))
-    assert (await post_raw(harness, packed, **{"Content-Encoding": "gzip"}))[0] == 200
+    assert (await post_raw(harness, packed, **coding))[0] == 413
+    assert (await post_raw(harness, pack(body("hello")), **coding))[0] == 200
 
 
 @pytest.mark.parametrize(
@@ -168,10 +190,33 @@ async def test_any_content_type_is_parsed_as_json(harness: Harness):
         assert (await post_raw(harness, body("x"), **{"Content-Type": kind}))[0] == 200
 
 
-async def test_a_body_that_can_not_be_decompressed_is_a_400(harness: Harness):
+@every_coding
+async def test_a_body_that_can_not_be_decompressed_is_a_400(harness, name, pack):
     await harness.start()
-    status, reply = await post_raw(harness, b"no gzip at all", **{"Content-Encoding": "gzip"})
-    assert (status, reply["error"]["type"]) == (400, "invalid_request_error")
+    for data in (b"not compressed at all", pack(body("hello"))[:-5]):
+        status, reply = await post_raw(harness, data, **{"Content-Encoding": name})
+        assert (status, reply["error"]["type"]) == (400, "invalid_request_error")
+
+
+@pytest.mark.parametrize("path", [CHAT, "/v1/messages", "/v1/responses", "/completion"])
+async def test_another_content_coding_is_refused(harness: Harness, path):
+    await harness.start()
+    for name in ("compress", "gzip, zstd", "x-unknown"):
+        async with harness.session.post(
+            path, data=b"x", headers={"Content-Encoding": name}
+        ) as reply:
+            answer = await reply.json()
+            assert (reply.status, answer["error"]["type"]) == (415, "invalid_request_error")
+            assert reply.headers["Accept-Encoding"] == "gzip, deflate, br, zstd"
+
+
+async def test_a_web_socket_for_responses_is_refused_at_once(harness: Harness):
+    await harness.start()
+    upgrade = {"Upgrade": "websocket", "Connection": "Upgrade"}
+    for headers, status in ((upgrade, 426), ({}, 405)):
+        async with harness.session.get("/v1/responses", headers=headers) as reply:
+            assert reply.status == status
+            assert (await reply.json())["error"]["type"] == "invalid_request_error"
 
 
 async def test_unknown_fields_are_ignored(harness: Harness):

@@ -309,3 +309,25 @@ async def test_a_call_waits_for_a_lost_worker_while_it_loads(annex):
     await asyncio.sleep(1.1)
     worker.loading = False
     assert (await call)[0] == 200
+
+
+async def test_the_routes_of_text_embeddings_inference(annex):
+    annex.add()
+    annex.add("rerank")
+    await annex.start()
+    status, body, _ = await annex.post("/embed", inputs=["ab", "abc"], truncate=True)
+    assert (status, body) == (200, [[2, 0, 0.5, 0.5], [3, 1, 0.5, 0.5]])
+    assert (await annex.post("/embed", inputs="ab"))[1] == [[2, 0, 0.5, 0.5]]
+    for fields, named in (
+        ({}, "inputs"),
+        ({"inputs": 5}, "inputs"),
+        ({"inputs": []}, "input"),
+        ({"inputs": "x", "truncation_direction": "left"}, "truncation_direction"),
+        ({"inputs": "x", "prompt_name": "query"}, "prompt_name"),
+    ):
+        status, body, _ = await annex.post("/embed", **fields)
+        assert (status, body["error"]["param"]) == (400, named)
+    assert (await annex.post("/embed_sparse", inputs="x"))[0] == 404
+    async with annex.harness.session.get("/info") as reply:
+        info = await reply.json()
+    assert (info["model_id"], info["model_type"]) == ("fake-embed", {"embedding": {}})

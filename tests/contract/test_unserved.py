@@ -179,7 +179,7 @@ async def test_realtime_is_not_served(harness: Harness):
             ("embed", "rerank", "embed"),
             (
                 "This server has no text model. It serves /v1/embeddings, /embeddings, /embedding, "
-                "/v1/rerank, /v1/reranking, /v2/rerank, /rerank, /reranking."
+                "/embed, /info, /v1/rerank, /v1/reranking, /v2/rerank, /rerank, /reranking."
             ),
         ),
     ],

@@ -24,6 +24,8 @@ FORMS: Final[Mapping[str, tuple[int, str]]] = {
     "context_length_exceeded": (400, _INVALID),
     "unsupported_tokenizer": (400, _INVALID),
     "payload_too_large": (413, "request_too_large"),
+    "unsupported_encoding": (415, _INVALID),
+    "upgrade_required": (426, _INVALID),
     "missing_api_key": (401, "authentication_error"),
     "invalid_api_key": (401, "authentication_error"),
     "feature_disabled": (403, "permission_error"),

@@ -185,14 +185,14 @@ def parse_template_kwargs(fields: wire.TurnFields) -> str:
 
 
 def _continues(fields: wire.ChatBody, policy: Policy) -> bool:
-    """Return whether the last message is an answer to continue."""
+    """Return whether the prompt ends with the last message, which an answer would continue."""
     last = fields.messages[-1]
     asked = fields.continue_final_message or fields.add_generation_prompt is False
     if not asked:
         open_ended = fields.continue_final_message is None and fields.add_generation_prompt is None
         begun = last.role == "assistant" and bool(last.content) and not last.tool_calls
         return policy.prefill_assistant and open_ended and begun
-    if last.role != "assistant":
+    if fields.continue_final_message and last.role != "assistant":
         raise ServiceError(
             "invalid_request",
             "the last message must be of the assistant to be continued",

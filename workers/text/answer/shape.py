@@ -126,8 +126,9 @@ class AnswerMaker:
             return None
         tail = self._model.vocabulary.decode(prompt[-_TAIL_TOKENS:])
         in_reasoning = opens_reasoning(tail, self._tags)
-        if chat.messages and not chat.add_generation_prompt:
-            text = "".join(part.text for part in chat.messages[-1].parts)
+        last = chat.messages[-1] if chat.messages else None
+        if last and last.role == "assistant" and not chat.add_generation_prompt:
+            text = "".join(part.text for part in last.parts)
             in_reasoning = in_reasoning or leaves_reasoning_open(text, self._tags)
         return TagSplitter(self._tags, in_reasoning=in_reasoning)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from enum import Enum, auto
 from typing import Any
 
 from jinja2.exceptions import TemplateError
@@ -35,6 +36,14 @@ REFUSALS = (
     ArithmeticError,
     RecursionError,
 )
+
+
+class Ending(Enum):
+    """What the prompt ends with: the header of an answer, an answer to continue, or nothing."""
+
+    ANSWER = auto()
+    CONTINUED = auto()
+    NONE = auto()
 
 
 class ChatTemplate:
@@ -65,13 +74,12 @@ class ChatTemplate:
         unix_s: int,
         variables: Mapping[str, Any],
         *,
-        continued: bool,
+        ending: Ending,
     ) -> str:
         """Return the prompt of a conversation.
 
         Args:
             unix_s: the time that the template sees.
-            continued: the last turn is continued.
 
         Raises:
             One of `REFUSALS`: the template can't render it in any form.
@@ -79,12 +87,12 @@ class ChatTemplate:
         self._set_clock(unix_s)
         traits = self.traits[bool(tools)]
         try:
-            return self._render_as(traits, messages, tools, variables, continued=continued)
+            return self._render_as(traits, messages, tools, variables, ending=ending)
         except REFUSALS:
             whole = complete_tools(tools)
             for other in (traits, traits.plain()) if tools else (traits.plain(),):
                 with contextlib.suppress(*REFUSALS):
-                    return self._render_as(other, messages, whole, variables, continued=continued)
+                    return self._render_as(other, messages, whole, variables, ending=ending)
             raise
 
     def _render_as(
@@ -94,15 +102,16 @@ class ChatTemplate:
         tools: Sequence[Message],
         variables: Mapping[str, Any],
         *,
-        continued: bool,
+        ending: Ending,
     ) -> str:
+        continued = ending is Ending.CONTINUED
         return str(
             self._tokenizer.apply_chat_template(
                 adapt(messages, traits, self._write, continued=continued),
                 tools=tools or ([] if traits.empty_tools else None),
                 chat_template=self.text,
                 tokenize=False,
-                add_generation_prompt=not continued,
+                add_generation_prompt=ending is Ending.ANSWER,
                 continue_final_message=continued,
                 **variables,
             )
@@ -117,7 +126,7 @@ class ChatTemplate:
         ) -> str | None:
             try:
                 self._set_clock(0)
-                return self._render_as(traits, messages, tools, variables, continued=False)
+                return self._render_as(traits, messages, tools, variables, ending=Ending.ANSWER)
             except REFUSALS:
                 return None
 

@@ -15,7 +15,7 @@ from typing import Any
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
 from workers.text.answer.reasoning import find_tags
-from workers.text.prompt.chat_template import REFUSALS, ChatTemplate
+from workers.text.prompt.chat_template import REFUSALS, ChatTemplate, Ending
 from workers.text.prompt.conversation import rendered_messages, rendered_tools
 from workers.text.prompt.infill import Infill
 
@@ -194,7 +194,7 @@ class Prompter:
                 rendered_tools(chat),
                 chat.template_time_unix_s,
                 variables,
-                continued=not chat.add_generation_prompt,
+                ending=_find_ending(chat),
             )
         except REFUSALS as failure:
             reason = (str(failure).strip().splitlines() or [type(failure).__name__])[0][:200]
@@ -230,3 +230,9 @@ def _own_templates(tokenizer: Any) -> tuple[str, str]:
     named: dict[str, str] = own if isinstance(own, dict) else {"default": own}
     plain = named.get("default", "")
     return plain, named.get("tool_use", plain)
+
+
+def _find_ending(chat: pb.ChatPrompt) -> Ending:
+    if chat.add_generation_prompt:
+        return Ending.ANSWER
+    return Ending.CONTINUED if chat.messages[-1].role == "assistant" else Ending.NONE

@@ -147,7 +147,7 @@ def test_subtitles():
             "1\n00:00:00,000 --> 00:00:01,500\nHello -> there.\n\n"
             "2\n01:02:03,005 --> 01:02:05,500\nBye.\n\n"
         ),
-        "application/x-subrip",
+        "text/plain",
     )
     assert render(response_format="vtt") == (
         (

@@ -142,6 +142,11 @@ def test_an_assistant_turn_is_continued_without_a_new_one():
     assert make_prompter().render(request) == "<s>[user]hi[assistant]Well"
 
 
+def test_a_prompt_may_end_with_the_users_turn():
+    request = chat_request(text_message("user", "hi"), add_generation_prompt=False)
+    assert make_prompter().render(request) == "<s>[user]hi"
+
+
 @pytest.mark.parametrize(
     ("text", "seen"),
     [
