@@ -128,6 +128,7 @@ _TEXT: Final = WorkerKind(
     settings_path="shared.settings:TextSettings",
     route_modules=(
         "gateway.routes.text",
+        "gateway.routes.completions",
         "gateway.routes.responses",
         "gateway.routes.tokens",
         "gateway.routes.operations.cache",

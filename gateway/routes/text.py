@@ -18,7 +18,7 @@ from gateway.dialects.anthropic import messages
 from gateway.dialects.base import MediaRef, P, Parsed, Renderer, Stamp, TextDialect
 from gateway.dialects.json_body import unknown_keys
 from gateway.dialects.llama import infill, native
-from gateway.dialects.openai import chat, completions
+from gateway.dialects.openai import chat
 from gateway.fleet.text_worker import TextWorker
 from gateway.generation.fold import Item, fold
 from gateway.http.auth import PRINCIPAL
@@ -45,7 +45,6 @@ _KINDS: Final = {
 def routes() -> list[Route]:
     return [
         *_generation_routes(chat, "/v1/chat/completions", "/chat/completions"),
-        *_generation_routes(completions, "/v1/completions"),
         *_generation_routes(messages, "/v1/messages", "/messages"),
         *_generation_routes(native, "/completion", "/completions"),
         Route("POST", "/infill", fill, infill),
@@ -70,14 +69,25 @@ async def fill(request: web.Request) -> web.StreamResponse:
 async def _complete(
     request: web.Request, dialect: TextDialect[P], body: bytes
 ) -> web.StreamResponse:
-    context = request.app[CONTEXT]
     parsed, worker, card = await _parse_request(request, dialect, body)
+    return await respond(request, dialect, parsed, worker, card)
+
+
+async def respond(
+    request: web.Request,
+    dialect: TextDialect[P],
+    parsed: P,
+    worker: TextWorker,
+    card: worker_pb2.ModelCard,
+) -> web.StreamResponse:
+    """Run a parsed request and respond."""
+    context = request.app[CONTEXT]
     items = context.generator.run(parsed.request, worker, counted=parsed.counted)
     async with contextlib.aclosing(items):
         if parsed.stream:
             renderer = dialect.renderer(parsed, card.name)
             data = _render(items, renderer)
-            return await send_stream(request, renderer, data, _ping_s(context, parsed))
+            return await send_stream(request, renderer, data, ping_interval(context, parsed))
         completion = await fold(items)
     answer = dialect.body(parsed, card.name, completion)
     return web.Response(body=answer, content_type="application/json")
@@ -114,7 +124,7 @@ async def _parse_request(
     return parsed, worker, card
 
 
-def _ping_s(context: Context, parsed: Parsed) -> float | None:
+def ping_interval(context: Context, parsed: Parsed) -> float | None:
     """Return the interval of keep-alives in a silent stream; None for never."""
     interval_s = parsed.ping_interval_s
     if interval_s is None:

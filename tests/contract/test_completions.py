@@ -43,6 +43,47 @@ async def test_streamed_and_whole_answers_are_equal(harness: Harness, client):
         assert harness.worker.submitted[-1].text == prompt
 
 
+async def test_several_prompts_become_choices_in_their_order(client):
+    prompts = [f"hi [tokens={count}]" for count in (9, 3, 1, 12)]
+    alone = [await client.create(model="fake", prompt=prompt, seed=7) for prompt in prompts]
+    whole = await client.create(model="fake", prompt=prompts, seed=7)
+    assert [choice.index for choice in whole.choices] == [0, 1, 2, 3]
+    texts = [answer.choices[0].text for answer in alone]
+    assert [choice.text for choice in whole.choices] == texts
+    for name in ("prompt_tokens", "completion_tokens", "total_tokens"):
+        assert getattr(whole.usage, name) == sum(getattr(a.usage, name) for a in alone)
+
+    options = {"include_usage": True}
+    opened = await client.create(
+        model="fake", prompt=prompts, seed=7, stream=True, stream_options=options
+    )
+    *chunks, last = [chunk async for chunk in opened]
+    assert (last.choices, last.usage) == ([], whole.usage)
+    streamed = ["", "", "", ""]
+    for chunk in chunks:
+        streamed[chunk.choices[0].index] += chunk.choices[0].text
+    assert streamed == texts
+    ends = [c.choices[0].index for c in chunks if c.choices[0].finish_reason]
+    assert sorted(ends) == [0, 1, 2, 3]
+
+
+async def test_prompts_may_be_token_ids(harness: Harness, client):
+    await client.create(model="fake", prompt=[[1, 2], [3]])
+    assert sorted(list(r.tokens.ids) for r in harness.worker.submitted[-2:]) == [[1, 2], [3]]
+
+
+async def test_the_failure_of_a_prompt_ends_them_all(harness: Harness):
+    await harness.start()
+    prompts = ["hi [tokens=100000]", "[fail=internal] hi"]
+    for stream in (False, True):
+        body = json.dumps({"prompt": prompts, "stream": stream, "max_tokens": 100_000}).encode()
+        async with harness.session.post(PATH, data=body) as reply:
+            assert reply.status == (200 if stream else 500)
+            assert '"error"' in await reply.text()
+    # Each time the other one is cancelled at the worker.
+    await until(lambda: len(harness.worker.cancelled) == 2)
+
+
 async def test_log_probabilities_are_lists_of_one_entry_per_token(client):
     whole = await client.create(model="fake", prompt="hi", seed=7, logprobs=3)
     (choice,) = whole.choices

@@ -50,6 +50,14 @@ def usage(counts: common.Usage, accepted: pb.Accepted) -> dict[str, Any]:
     return fields
 
 
+def add_usage(total: common.Usage, more: common.Usage) -> None:
+    """Add the counts of one answer to those of a request with several."""
+    total.prompt_tokens += more.prompt_tokens
+    total.completion_tokens += more.completion_tokens
+    total.cached_tokens += more.cached_tokens
+    total.reasoning_tokens += more.reasoning_tokens
+
+
 def begin_chunk(parsed: Parsed, model: str, kind: str) -> bytes:
     """Return the common start of all events of a stream: an open JSON object."""
     head = {

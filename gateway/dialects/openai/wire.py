@@ -6,7 +6,7 @@ the documentation is generated from them. Pure data.
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -106,6 +106,9 @@ class StreamOptions(msgspec.Struct):
     include_usage: bool | None = None
 
 
+TokenId = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
+
+
 class TextFields(SamplingFields, kw_only=True):
     """Fields of chat and text completions."""
 
@@ -163,7 +166,8 @@ class ChatBody(TurnFields, kw_only=True):
 
 
 class CompletionBody(TextFields, kw_only=True):
-    prompt: str
+    # One text, one array of token ids, or an array of either.
+    prompt: str | list[str | TokenId | list[TokenId]]
     logprobs: int | None = None
     # Read only to be refused: see COMPLETION_REFUSED.
     suffix: Any = None

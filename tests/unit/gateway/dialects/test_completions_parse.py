@@ -20,9 +20,33 @@ def refusal(**fields) -> ServiceError:
     return caught.value
 
 
-@pytest.mark.parametrize("prompt", [None, 1, {}, ["a"], ["a", "b"], [1, 2], " ", "\n\t "])
-def test_a_prompt_is_a_string_that_is_not_blank(prompt):
-    assert refusal(prompt=prompt).param == "prompt"
+@pytest.mark.parametrize(
+    "prompt",
+    [None, 1, {}, [], [[]], [1, "a"], ["a", " "], [-1], [1.5], ["a"] * 129, " ", "\n\t "],
+)
+def test_a_prompt_is_a_text_that_is_not_blank_or_token_ids(prompt):
+    assert refusal(prompt=prompt).param.partition("[")[0] == "prompt"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "found"),
+    [
+        ("a", ["a"]),
+        (["a"], ["a"]),
+        (["a", "", "c"], ["a", "", "c"]),
+        ([1, 2], [[1, 2]]),
+        ([[1, 2]], [[1, 2]]),
+        ([[1], "a", [2, 3]], [[1], "a", [2, 3]]),
+    ],
+)
+def test_each_prompt_becomes_a_request(prompt, found):
+    parsed = completions.parse(json.dumps({"prompt": prompt, "max_tokens": 3}).encode(), STAMP)
+    requests = [parsed.request, *parsed.others]
+    read = [list(r.tokens.ids) if r.HasField("tokens") else r.text for r in requests]
+    assert read == found
+    assert len({r.request_id for r in requests}) == len({r.sampling.seed for r in requests})
+    assert len({r.request_id for r in requests}) == len(found)
+    assert {r.max_tokens for r in requests} == {3}
 
 
 def test_the_prompt_is_required():
