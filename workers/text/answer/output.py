@@ -100,7 +100,8 @@ class Output:
         self.reasoning_tokens += self.splitter.in_reasoning
         text = ""
         if token not in self._hidden:
-            text = self._pass(self._trim(self._decode(token)), token)
+            text = self._trim(self._decode(token))
+            text = self._stop.feed(text) if self._guard is None else self._pass(text, token)
         was_in_reasoning = self.splitter.in_reasoning
         parts = self._split(text)
         if self._style.constrained and was_in_reasoning and not self.splitter.in_call:
@@ -177,11 +178,11 @@ class Output:
         if isinstance(piece, ContentText):
             return self._add_text(ANSWER, piece.text)
         if isinstance(piece, CallArguments):
-            return [_delta(piece.text)]
+            return [self._delta(piece.text)]
         if isinstance(piece, CallEnd):
             return self._close()
         self.called = True
-        name = remove_guards(piece.name)
+        name = self._clean(piece.name)
         call = pb.BlockStart(kind=TOOL_CALL, tool_call_id=piece.id, tool_name=name)
         return self._open(call)
 
@@ -190,7 +191,7 @@ class Output:
         events = []
         if self._block is None or self._block.kind != kind:
             events = self._open(pb.BlockStart(kind=kind))
-        return [*events, _delta(text)]
+        return [*events, self._delta(text)]
 
     def _open(self, block: pb.BlockStart) -> list[pb.Event]:
         events = self._close()
@@ -228,6 +229,10 @@ class Output:
                     break
         return events
 
+    def _delta(self, text: str) -> pb.Event:
+        return pb.Event(delta=pb.Delta(text=self._clean(text)))
 
-def _delta(text: str) -> pb.Event:
-    return pb.Event(delta=pb.Delta(text=remove_guards(text)))
+    def _clean(self, text: str) -> str:
+        """Return a text as the model wrote it."""
+        used = self._guard is not None and self._guard.used
+        return remove_guards(text) if used else text

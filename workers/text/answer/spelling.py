@@ -18,22 +18,26 @@ class SpellingGuard:
 
     Args:
         markers: texts that the vocabulary has as tokens; not empty.
+
+    Attributes:
+        used: whether a guard was put into the text so far.
     """
 
     def __init__(self, markers: Sequence[str]) -> None:
         self._markers = tuple(markers)
         self._last = frozenset(marker[-1] for marker in markers)
         self._longest = max(map(len, markers))
-        # The text before, as far as a marker may have begun in it.
-        self._before = ""
+        # The texts before, none empty: as many as a marker may have begun in.
+        self._before: deque[str] = deque(maxlen=self._longest - 1)
         # Characters noted and guarded so far, and the offsets of guards between them.
         self._noted = 0
         self._guarded = 0
         self._offsets: deque[int] = deque()
+        self.used = False
 
     def note_marker(self, text: str) -> None:
         """Note the text of a token that is a marker."""
-        self._before = ""
+        self._before.clear()
         self._noted += len(text)
 
     def note(self, text: str) -> None:
@@ -41,15 +45,17 @@ class SpellingGuard:
         if not self._last.isdisjoint(text):
             self._search(text)
         self._noted += len(text)
-        self._before = (self._before + text)[1 - self._longest :]
+        if text:
+            self._before.append(text)
 
     def _search(self, text: str) -> None:
-        whole = self._before + text
-        start = self._noted - len(self._before)
+        before = "".join(self._before)
+        whole = before + text
+        start = self._noted - len(before)
         found = set()
         for marker in self._markers:
             # Only where it ends in the new text.
-            at = whole.find(marker, max(0, len(self._before) - len(marker) + 1))
+            at = whole.find(marker, max(0, len(before) - len(marker) + 1))
             while at >= 0:
                 found.add(start + at + len(marker) - 1)
                 at = whole.find(marker, at + 1)
@@ -57,9 +63,11 @@ class SpellingGuard:
 
     def guard(self, text: str) -> str:
         """Return the next part of the noted text with guards in it."""
-        start, self._guarded = self._guarded, self._guarded + len(text)
+        start = self._guarded
+        self._guarded += len(text)
         if not self._offsets or self._offsets[0] >= self._guarded:
             return text
+        self.used = True
         parts: list[str] = []
         done = start
         while self._offsets and self._offsets[0] < self._guarded:
@@ -71,4 +79,4 @@ class SpellingGuard:
 
 def remove_guards(text: str) -> str:
     """Return a text as the model wrote it."""
-    return text.replace(GUARD, "") if GUARD in text else text
+    return text.replace(GUARD, "")
