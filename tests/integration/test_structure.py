@@ -79,6 +79,17 @@ async def test_a_streamed_call_equals_the_whole_one(client):
     assert streamed.choices[0].finish_reason == "tool_calls"
 
 
+@pytest.mark.parametrize("limit", [2, 8, 20])
+async def test_a_forced_call_cut_by_the_limit_has_no_markup_in_its_content(client, limit):
+    fields = {"messages": ASK, "tools": [WEATHER], "tool_choice": NAMED, "temperature": 0}
+    stream = await client.chat.completions.create(
+        model="tiny", **fields, max_tokens=limit, stream=True
+    )
+    choices = [chunk.choices[0] async for chunk in stream if chunk.choices]
+    assert "".join(choice.delta.content or "" for choice in choices) == ""
+    assert choices[-1].finish_reason == "length"
+
+
 async def test_a_required_choice_calls_a_declared_function(client):
     reply = await client.chat.completions.create(
         model="tiny", messages=ASK, tools=[WEATHER], tool_choice="required", max_tokens=600, seed=3
