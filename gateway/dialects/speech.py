@@ -31,7 +31,6 @@ CONTENT_TYPES: Final[Mapping[str, str]] = {
     "aac": "audio/aac",
     "pcm": "audio/pcm",
 }
-_DEFAULT_FORMAT: Final = "wav"
 _STREAM_FORMATS: Final = ("audio", "sse")
 _LONGEST_CHARS: Final = 100_000
 # Up to this length, OpenAI's limit, a WAV file is sent when its length is known.
@@ -53,6 +52,7 @@ class SpeechBody(msgspec.Struct):
     response_format: str | None = None
     speed: float | None = None
     stream_format: str | None = None
+    # Accepted without effect: the style of a voice is fixed.
     instructions: str | None = None
 
 
@@ -88,8 +88,11 @@ def parse(data: bytes) -> SpeechBody:
     return decode(_BODY, data)
 
 
-def build(body: SpeechBody) -> ParsedSpeech:
+def build(body: SpeechBody, default_format: str = "wav") -> ParsedSpeech:
     """Return the request of a body.
+
+    Args:
+        default_format: of a body that names none.
 
     Raises:
         ServiceError: `invalid_request`, naming the field.
@@ -98,13 +101,11 @@ def build(body: SpeechBody) -> ParsedSpeech:
         raise invalid("input", "must not be empty")
     if len(body.input) > _LONGEST_CHARS:
         raise invalid("input", f"must have at most {_LONGEST_CHARS} characters")
-    form = body.response_format or _DEFAULT_FORMAT
+    form = body.response_format or default_format
     if form not in CONTENT_TYPES:
         raise invalid("response_format", f"must be one of {', '.join(CONTENT_TYPES)}")
     if body.stream_format not in (None, *_STREAM_FORMATS):
         raise invalid("stream_format", f"must be one of {', '.join(_STREAM_FORMATS)}")
-    if body.instructions and body.instructions.strip():
-        raise invalid("instructions", "is not supported: the style of a voice is fixed")
     is_short = len(body.input) <= _LONGEST_WHOLE_CHARS
     request = pb.SpeakRequest(
         text=body.input,

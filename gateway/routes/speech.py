@@ -42,7 +42,7 @@ async def synthesize(request: web.Request) -> web.StreamResponse:
     context = request.app[CONTEXT]
     body = speech.parse(await read_body(request, _LIMIT_BYTES))
     worker = _find(context, body.model)
-    parsed = speech.build(body)
+    parsed = speech.build(body, context.settings.speech_format)
     parsed.request.priority = parse_priority(request.headers.get("X-Priority", ""))
     audio = _call(context, worker, parsed)
     async with aclosing(audio):

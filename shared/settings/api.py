@@ -49,6 +49,13 @@ class ApiSettings:
             "Repeat the text of a chunk of /v1/completions in delta.text.",
         ),
     ] = True
+    speech_format: Annotated[
+        Literal["wav", "mp3", "flac", "opus", "aac", "pcm"],
+        Setting(
+            "--speech-format MLXCEL_SPEECH_FORMAT",
+            "Format of a speech whose request names none; all but wav and pcm take ffmpeg.",
+        ),
+    ] = "wav"
     prompt_cache_scope: Annotated[
         Literal["key", "session"],
         Setting(
