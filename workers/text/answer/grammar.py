@@ -224,7 +224,8 @@ _COMPLAINTS = (
     (re.compile(r"regex|pattern", re.IGNORECASE), "pattern"),
     (re.compile(r"Unknown format"), "format"),
     (re.compile(r"Invalid type"), "type"),
-    (re.compile(r"registry|Pointer|\$ref"), "$ref"),
+    # The last two: references that only lead back to themselves.
+    (re.compile(r"registry|Pointer|\$ref|circular|NoExtensionBias"), "$ref"),
 )
 
 

@@ -146,6 +146,20 @@ def test_a_schema_cant_turn_refusals_off(compiler):
         compiler.compile(schema({"x-guidance": {"lenient": True}, "not": {"pattern": "a"}}))
 
 
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [
+        ({"$ref": "#"}, "$ref"),
+        ({"anyOf": [{"$ref": "#"}]}, "anyOf[0].$ref"),
+        ({"type": "object", "allOf": [{"$ref": "#"}]}, "allOf[0].$ref"),
+    ],
+)
+def test_a_reference_that_leads_back_to_itself_is_refused_by_name(compiler, value, path):
+    with pytest.raises(ServiceError, match=r"'\$ref' can't be enforced") as caught:
+        compiler.compile(schema(value))
+    assert caught.value.param == f"text.format.schema.{path}"
+
+
 @pytest.mark.parametrize("text", ['{"const":1e400}', '{"const":"\\ud800"}'])
 def test_an_unreadable_schema_is_refused(compiler, text):
     with pytest.raises(ServiceError, match="the schema can't be compiled") as caught:
