@@ -17,6 +17,6 @@ def set_up(process: str, level: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    # These log every request or retry at INFO.
-    for name in ("aiohttp.access", "httpx", "filelock", "asyncio"):
+    # These log every request, retry or poll below WARNING.
+    for name in ("aiohttp.access", "httpx", "filelock", "asyncio", "grpc"):
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
