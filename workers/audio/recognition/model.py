@@ -21,12 +21,13 @@ from mlx_audio.stt.models.whisper.audio import (
     pad_or_trim,
 )
 from mlx_audio.stt.models.whisper.decoding import DecodingOptions, DecodingResult
-from mlx_audio.stt.models.whisper.tokenizer import LANGUAGES, TO_LANGUAGE_CODE
+from mlx_audio.stt.models.whisper.tokenizer import LANGUAGES
 
 from shared.errors import ServiceError
 from shared.pb import audio_pb2 as pb
 from workers.audio.pace import StepSize
 from workers.audio.recognition import fallback, whisper
+from workers.audio.recognition.language import find_code
 from workers.audio.recognition.transcription import Transcription, Window, order
 from workers.audio.recognition.window import read_tokens
 from workers.audio.recognition.word_timing import add_words
@@ -85,16 +86,12 @@ class WhisperModel:
         Raises:
             ServiceError: `invalid_request`, the model does not know it.
         """
-        given = request.language.strip().lower()
-        # Clients of whisper.cpp send this for detection.
-        if given == "auto":
-            given = ""
-        code = TO_LANGUAGE_CODE.get(given, given.split("-")[0])
+        code = find_code(request.language)
         if not self.network.is_multilingual:
-            if given and code != "en":
+            if code not in ("", "en"):
                 raise _unknown(request.language, f"{self._name} knows English only")
             code = "en"
-        elif given and code not in list(LANGUAGES)[: self.network.num_languages]:
+        elif code and code not in list(LANGUAGES)[: self.network.num_languages]:
             raise _unknown(request.language, "use a code like 'de', or a name like 'german'")
         request.language = code
 
