@@ -79,17 +79,16 @@ async def _render(runs: Sequence[Items], renderer: CompletionsStream) -> AsyncGe
                     await queue.put(data)
 
     async def pump_all(tasks: Sequence[asyncio.Task[None]]) -> None:
-        try:
-            await asyncio.gather(*tasks)
-        finally:
-            await queue.put(None)
+        # Nothing is put after a cancellation: nobody reads a full queue then.
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        await queue.put(None)
 
     tasks = [asyncio.create_task(pump(*item)) for item in enumerate(runs)]
     whole = asyncio.create_task(pump_all(tasks))
     try:
         while (data := await queue.get()) is not None:
             yield data
-        await whole
+        await asyncio.gather(*tasks)
     finally:
         await _cancel([whole, *tasks])
 
