@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from types import SimpleNamespace
 
 import pytest
 
+from gateway.routes.completions import _render
+from shared.pb import text_pb2 as pb
 from tests.contract.harness import Harness
 from tests.contract.openai_client import connect
 from tests.wait import until
@@ -82,6 +85,21 @@ async def test_the_failure_of_a_prompt_ends_them_all(harness: Harness):
             assert '"error"' in await reply.text()
     # Each time the other one is cancelled at the worker.
     await until(lambda: len(harness.worker.cancelled) == 2)
+
+
+async def test_a_client_that_goes_ends_all_prompts_however_much_is_queued():
+    async def write():
+        while True:
+            yield [pb.Event(delta=pb.Delta(text="word"))]
+            await asyncio.sleep(0)
+
+    renderer = SimpleNamespace(feed_choice=lambda *_: b"data")
+    stream = _render([write(), write()], renderer)
+    assert await anext(stream) == b"data"
+    # Both have filled the queue by now.
+    await asyncio.sleep(0.05)
+    async with asyncio.timeout(5):
+        await stream.aclose()
 
 
 async def test_log_probabilities_are_lists_of_one_entry_per_token(client):
