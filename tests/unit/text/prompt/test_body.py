@@ -16,6 +16,8 @@ from tests.unit.text.prompt.history import list_histories
 from workers.text.prompt.call_turn import read_arguments
 from workers.text.prompt.prompter import Prompter
 
+pytestmark = pytest.mark.slow
+
 STAMP = Stamp("x", 1_715_000_000_000_000_000, 1)
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 HISTORIES = [(code, history) for code, history in list_histories() if history.words]

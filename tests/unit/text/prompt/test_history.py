@@ -29,6 +29,8 @@ from tests.unit.text.prompt.history import (
 from tests.unit.text.prompt.made_template import make_templates
 from workers.text.prompt.prompter import Prompter
 
+pytestmark = pytest.mark.slow
+
 HISTORIES = list_histories()
 WRITTEN = sorted((ROOT / "tests" / "data").rglob("*.jinja"))
 TOKENIZER = tiny_tokenizer.byte_level()

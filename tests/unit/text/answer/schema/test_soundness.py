@@ -16,6 +16,8 @@ from llguidance import LLMatcher, LLTokenizer
 from workers.text.answer.grammar import compiles
 from workers.text.answer.schema.exactness import JSON_STYLE, make_exact
 
+pytestmark = pytest.mark.slow
+
 SCHEMAS = 60  # of each seed
 WALKS, MOST_BYTES = 2, 120
 VALUES = (
