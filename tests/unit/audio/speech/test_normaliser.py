@@ -126,6 +126,7 @@ HOSTILE = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_time_grows_with_the_text_alone():
     """No pattern backtracks: a text ten times as long takes about ten times as long."""
     normaliser = load_normaliser("es")

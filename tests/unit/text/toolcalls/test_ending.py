@@ -55,6 +55,7 @@ def check_content(form, said, *, limited):
             assert not any(said.endswith(marker[:size]) for size in range(3, len(marker)))
 
 
+@pytest.mark.slow
 @every_writer
 @both_ends
 def test_an_answer_may_end_anywhere(writer, limited):
@@ -94,6 +95,7 @@ def test_markers_behind_an_answer_are_not_content(writer, limited):
             check_content(writer.form, content(pieces), limited=limited)
 
 
+@pytest.mark.slow
 @every_form
 @both_ends
 def test_pairs_of_markers_without_a_call_are_not_content(form, limited):
