@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import zlib
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, NoReturn
 
 import brotli
 from aiohttp import web
@@ -41,7 +41,7 @@ def read_coding(request: web.Request) -> str:
     return coding
 
 
-def refuse_coding() -> None:
+def refuse_coding() -> NoReturn:
     """Raise an error that lists the codings."""
     raise web.HTTPUnsupportedMediaType(headers={"Accept-Encoding": "gzip, deflate, br, zstd"})
 

@@ -7,9 +7,10 @@ grammars are compiled.
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
@@ -25,6 +26,7 @@ log = logging.getLogger(__name__)
 
 # Without a limit, a model that repeats calls would go on to its token limit.
 _MAX_CALLS = 8
+_MAX_KNOWN = 64
 _ANY: dict[str, Any] = {"type": "object"}
 # Any text, with the delimiters that are control tokens.
 _REST = "rest: (TEXT{})*\nTEXT: /(.|\\n)+/\n"
@@ -47,6 +49,8 @@ class CallGrammars:
         self._compiler = compiler
         self._format = call_format
         self._control_names = control_names
+        # Agents send the same functions with every request.
+        self._settle = functools.lru_cache(_MAX_KNOWN)(self._find_grammar)
 
     @property
     def can_force(self) -> bool:
@@ -58,7 +62,7 @@ class CallGrammars:
         """Whether a grammar can tell calls from another answer."""
         return self.can_force or bool(self._format.openings)
 
-    def force(self, tools: Tools, named: str | None, request_id: str, *, lone: bool) -> LLMatcher:
+    def force(self, tools: Tools, named: str | None, *, lone: bool) -> LLMatcher:
         """Return a matcher of one call of `named`, or of one to eight calls of any function.
 
         Args:
@@ -69,14 +73,9 @@ class CallGrammars:
         """
         chosen = tools if named is None else {named: tools.get(named, {})}
         more = 0 if lone or named is not None else _MAX_CALLS - 1
+        return self._compiler.compile(self._settle(json.dumps(chosen), more))
 
-        def write(exact: _Exact) -> pb.Grammar:
-            start, rule = self._write_calls(exact, more)
-            return pb.Grammar(lark=f"start: {start}\n{rule}")
-
-        return self._compile(chosen, write, request_id)
-
-    def offer(self, source: pb.Grammar, tools: Tools, request_id: str, *, lone: bool) -> LLMatcher:
+    def offer(self, source: pb.Grammar, tools: Tools, *, lone: bool) -> LLMatcher:
         """Return a matcher of calls of any function, or else of an answer that follows a schema.
 
         Of formats whose calls are not JSON objects, only the text that begins a call is enforced.
@@ -88,35 +87,44 @@ class CallGrammars:
         Raises:
             ServiceError: not even the names can be enforced.
         """
-        answer = f"answer: %json {write_exact(source)}\n"
+        chosen = json.dumps(tools if self.can_force else {})
         more = 0 if lone else _MAX_CALLS - 1
+        return self._compiler.compile(self._settle(chosen, more, source.json_schema))
 
-        def write(exact: _Exact) -> pb.Grammar:
-            starts, rule = self._write_starts(exact, more)
-            return pb.Grammar(lark=f"start: {' | '.join(('answer', *starts))}\n{answer}{rule}")
+    def _find_grammar(self, tools: str, more: int, schema: str | None = None) -> pb.Grammar:
+        """Return a grammar that compiles; the functions that it can't be compiled with are relaxed.
 
-        return self._compile(tools if self.can_force else {}, write, request_id)
-
-    def _compile(
-        self, tools: Tools, write: Callable[[_Exact], pb.Grammar], request_id: str
-    ) -> LLMatcher:
-        """Compile a grammar of calls; relax the functions that it can't be compiled with."""
-        exact = {name: _exact(name, parameters) for name, parameters in tools.items()}
+        Args:
+            tools: the schemas of the arguments by function, as JSON text.
+            schema: of an answer without calls, as JSON text; None if there must be calls.
+        """
+        exact = {name: _exact(name, part) for name, part in json.loads(tools).items()}
+        answer = None if schema is None else write_exact(pb.Grammar(json_schema=schema))
         for find in (self._find_refused, list):
+            grammar = self._write(exact, more, answer)
             try:
-                return self._compiler.compile(write(exact))
+                self._compiler.compile(grammar)
             except ServiceError as refusal:
-                log.warning("%s: calls may take any arguments: %s", request_id, refusal)
+                log.warning("calls may take any arguments: %s", refusal)
                 exact |= dict.fromkeys(find(exact), _ANY)
-        return self._compiler.compile(write(exact))
+            else:
+                return grammar
+        return self._write(exact, more, answer)
+
+    def _write(self, exact: _Exact, more: int, answer: str | None) -> pb.Grammar:
+        if answer is None:
+            start, rule = self._write_calls(exact, more)
+            return pb.Grammar(lark=f"start: {start}\n{rule}")
+        starts, rule = self._write_starts(exact, more)
+        choices = " | ".join(("answer", *starts))
+        return pb.Grammar(lark=f"start: {choices}\nanswer: %json {answer}\n{rule}")
 
     def _find_refused(self, exact: _Exact) -> list[str]:
         """Return the functions whose parameters can't be enforced even alone."""
         refused = []
         for name, parameters in exact.items():
-            start, rule = self._write_calls({name: parameters}, 0)
             try:
-                self._compiler.compile(pb.Grammar(lark=f"start: {start}\n{rule}"))
+                self._compiler.compile(self._write({name: parameters}, 0, None))
             except ServiceError:
                 refused.append(name)
         return refused

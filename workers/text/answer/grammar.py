@@ -110,7 +110,8 @@ class GrammarCompiler:
 def write_exact(source: pb.Grammar) -> str:
     """Return a schema that has compiled, exact and with the engine's options, as JSON text."""
     schema = make_exact(json.loads(source.json_schema), source.path, compiles)
-    exact = json.loads(_PLAIN.get(json.dumps(schema), json.dumps(schema)))
+    text = json.dumps(schema)
+    exact = json.loads(_PLAIN.get(text, text))
     return json.dumps({**exact, "x-guidance": JSON_STYLE | _JSON_STRICT})
 
 

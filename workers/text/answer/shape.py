@@ -161,13 +161,13 @@ class AnswerMaker:
             offers = request.grammar.HasField("json_schema") and not self._channels
             if not offers or not self._reads_calls(request):
                 return matcher
-            return self._call_grammars.offer(request.grammar, tools, request.request_id, lone=lone)
+            return self._call_grammars.offer(request.grammar, tools, lone=lone)
         if not must_call or not self._call_grammars.can_force:
             return None
         choice = request.chat.tool_choice
         named = choice.name if choice.mode == pb.ToolChoice.MODE_NAMED else None
         try:
-            return self._call_grammars.force(tools, named, request.request_id, lone=lone)
+            return self._call_grammars.force(tools, named, lone=lone)
         except ServiceError as refusal:
             # The engine can't follow this tokenizer: only the instruction in the prompt is left.
             log.warning("%s: tool_choice is not enforced: %s", request.request_id, refusal)

@@ -303,7 +303,7 @@ TOOLS = {"f": POINT, "g": {}, "p": REFERENCING, "q": REFERENCING}
 def test_a_forced_choice_allows_calls_of_declared_functions_only(
     compiler, tokenizer, form, named, text, taken
 ):
-    matcher = CallGrammars(compiler, form, {}).force(TOOLS, named, "r", lone=False)
+    matcher = CallGrammars(compiler, form, {}).force(TOOLS, named, lone=False)
     assert completes(matcher, tokenizer, text) is taken
 
 
@@ -312,7 +312,7 @@ def test_two_calls_may_follow_each_other_when_any_is_required(compiler, tokenize
     grammars = CallGrammars(compiler, HERMES, {})
 
     def force(*, lone):
-        return grammars.force(TOOLS, None, "r", lone=lone)
+        return grammars.force(TOOLS, None, lone=lone)
 
     assert completes(force(lone=False), tokenizer, f"{one}\n{one}")
     assert completes(force(lone=True), tokenizer, one)
@@ -332,9 +332,7 @@ def test_two_calls_may_follow_each_other_when_any_is_required(compiler, tokenize
 def test_a_function_that_cant_be_enforced_leaves_the_others_enforced(
     compiler, tokenizer, bad, named
 ):
-    matcher = CallGrammars(compiler, HERMES, {}).force(
-        {"bad": bad, "f": POINT}, named, "r", lone=True
-    )
+    matcher = CallGrammars(compiler, HERMES, {}).force({"bad": bad, "f": POINT}, named, lone=True)
 
     def call(name, arguments):
         return f'<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>'

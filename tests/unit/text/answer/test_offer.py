@@ -61,7 +61,7 @@ def accepts(compiler, tokenizer):
     source = pb.Grammar(json_schema=json.dumps(SCHEMA))
 
     def ask(form, text):
-        matcher = CallGrammars(compiler, form, {}).offer(source, TOOLS, "r", lone=False)
+        matcher = CallGrammars(compiler, form, {}).offer(source, TOOLS, lone=False)
         ids = tokenizer.encode(text, add_special_tokens=False)
         return matcher.try_consume_tokens(ids) == len(ids) and matcher.is_accepting()
 
