@@ -20,7 +20,7 @@ from typing import Final
 
 from tests.checkpoint import starter_folder
 from tests.clients.agent import SessionUsage, check_two_sessions, run_claude_code, run_codex
-from tests.clients.environment import FOLDER, HERE, PYTHON, install, read_version
+from tests.clients.environment import FOLDER, HERE, PYTHON, install, read_version, run_client
 from tests.clients.fleet import KEY, serve_clients
 
 _TIMEOUT_S: Final = 600
@@ -56,18 +56,8 @@ def _node(name: str, package: str) -> Case:
 
 
 def _run(command: list[str], url: str, folder: Path) -> str:
-    done = subprocess.run(
-        command,
-        env=os.environ | {"URL": url, "KEY": KEY, "MODEL_FOLDER": str(starter_folder())},
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=_TIMEOUT_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
+    environ = os.environ | {"URL": url, "KEY": KEY, "MODEL_FOLDER": str(starter_folder())}
+    run_client(command, environ, folder, _TIMEOUT_S)
     return ""
 
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tests.clients.environment import NODE_MODULES
+from tests.clients.environment import NODE_MODULES, run_client
 from tests.clients.fleet import KEY
 
 _TIMEOUT_S: Final = 300
@@ -80,19 +79,9 @@ def _run(command: Sequence[str], environ: Mapping[str, str], home: Path) -> str:
     """Return what an agent prints; its work folder is empty."""
     work = home / "work"
     work.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run(
-        [NODE_MODULES / ".bin" / command[0], *command[1:]],
-        env={"PATH": os.environ["PATH"], "HOME": str(home), **environ},
-        cwd=work,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=_TIMEOUT_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-    return done.stdout
+    program = NODE_MODULES / ".bin" / command[0]
+    variables = {"PATH": os.environ["PATH"], "HOME": str(home), **environ}
+    return run_client([program, *command[1:]], variables, work, _TIMEOUT_S)
 
 
 def check_two_sessions(run: Callable[[str, Path], SessionUsage], url: str, home: Path) -> str:

@@ -1,7 +1,7 @@
 """The environments of the clients: one of Python, one of Node, in .cache/clients.
 
-Owns their installation from the pinned lists of this folder. They are made anew when a list
-changes. Runs on the caller's thread.
+Owns their installation from the pinned lists of this folder, and running programs in them. They are
+made anew when a list changes. Runs on the caller's thread.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -30,14 +31,13 @@ def install() -> None:
     _install_once(FOLDER / "node", _PACKAGES, _install_node)
 
 
-def _install_once(folder: Path, listed: Path, work: object) -> None:
+def _install_once(folder: Path, listed: Path, work: Callable[[Path], None]) -> None:
     stamp = folder / "installed"
     digest = hashlib.sha256(listed.read_bytes()).hexdigest()
     if stamp.is_file() and stamp.read_text() == digest:
         return
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    assert callable(work)
     work(folder)
     stamp.write_text(digest)
 
@@ -63,3 +63,26 @@ def read_version(package: str) -> str:
     code = f"import importlib.metadata as m; print(m.version({package!r}))"
     found = subprocess.run([PYTHON, "-c", code], capture_output=True, text=True, check=True)
     return found.stdout.strip()
+
+
+def run_client(
+    command: Sequence[str | Path], environ: Mapping[str, str], folder: Path, timeout_s: float
+) -> str:
+    """Return what a client prints.
+
+    Raises:
+        AssertionError: it failed; what it printed is the message.
+    """
+    done = subprocess.run(
+        command,
+        env=environ,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from transformers import AutoTokenizer
 
 from shared.errors import ServiceError
 from shared.pb import text_pb2 as pb
-from tests.checkpoint import starter_folder
 from tests.unit.text import tiny_tokenizer
 from workers.text.answer.forcing import CallGrammars
 from workers.text.answer.grammar import GrammarCompiler
@@ -18,7 +16,7 @@ from workers.text.answer.reasoning import NoSplitter, Tags, TagSplitter
 from workers.text.toolcalls.formats.hermes import FORMAT as HERMES
 from workers.text.toolcalls.formats.mistral_nemo import FORMAT as NEMO
 
-VOCAB, EOS = 49152, 2
+EOS = 2
 SECRET = "do-not-repeat-me"
 POINT = {
     "type": "object",
@@ -26,16 +24,6 @@ POINT = {
     "required": ["x"],
     "additionalProperties": False,
 }
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return AutoTokenizer.from_pretrained(starter_folder())
-
-
-@pytest.fixture(scope="module")
-def compiler(tokenizer):
-    return GrammarCompiler(tokenizer, VOCAB, [EOS])
 
 
 def schema(value):

@@ -5,19 +5,15 @@ from __future__ import annotations
 import json
 
 import pytest
-from transformers import AutoTokenizer
 
 from shared.pb import text_pb2 as pb
-from tests.checkpoint import starter_folder
 from tests.unit.text.toolcalls.sample import Answer, WrittenCall
 from tests.unit.text.toolcalls.writer import WRITERS
 from workers.text.answer.forcing import CallGrammars
-from workers.text.answer.grammar import GrammarCompiler
 from workers.text.toolcalls.call_stream import CallPolicy, CallStream
 from workers.text.toolcalls.detection import FORMATS, find
 from workers.text.toolcalls.format import CallArguments, CallEnd, ContentText
 
-VOCAB, EOS = 49152, 2
 PARAMETERS = {
     "type": "object",
     "properties": {"city": {"type": "string"}},
@@ -43,16 +39,6 @@ NATIVE = [
     if writer.form in TOLD
     and writer.label not in ("command_r/lines", "command_r/fence", "deepseek/hermes")
 ]
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return AutoTokenizer.from_pretrained(starter_folder())
-
-
-@pytest.fixture(scope="module")
-def compiler(tokenizer):
-    return GrammarCompiler(tokenizer, VOCAB, [EOS])
 
 
 @pytest.fixture(scope="module")
