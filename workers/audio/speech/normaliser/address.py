@@ -45,8 +45,8 @@ def spell_addresses(text: str, language: Language) -> str:
             text = pattern.sub(spell, text)
         text = _FILE.sub(spell, text)
     text = _PATH.sub(lambda match: f" {_spell_signs(match[0], language)} ", text)
-    text = _TAG.sub(f"{language.hashtag} ", text)
-    return _MENTION.sub(f"{language.at} ", text)
+    text = _TAG.sub(f"{language.terms.hashtag} ", text)
+    return _MENTION.sub(f"{language.terms.at} ", text)
 
 
 def join_initials(text: str) -> str:

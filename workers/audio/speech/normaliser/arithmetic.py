@@ -68,7 +68,7 @@ class Arithmetic:
 
     def write_phones(self, text: str) -> str:
         """Write out telephone numbers and versions, whose digits are not one number."""
-        text = _ABOUT.sub(f" {self._language.about} ", text)
+        text = _ABOUT.sub(f" {self._language.terms.about} ", text)
         text = _SCIENTIFIC.sub(r"\1 × 10^\2", text)
         text = _VERSION.sub(self._read_version, self._phone.sub(self._read_phone, text))
         return _POINTS.sub(self._read_points, text)
@@ -83,12 +83,12 @@ class Arithmetic:
         text = _TIMES.sub(rf"\1 {language.words.operators['*']}", text)
         text = _OPERATION.sub(self._read_operation, text)
         for pattern, words in (
-            (_NUMBER_SIGN, language.number_sign),
-            (_NEGATIVE, language.minus),
+            (_NUMBER_SIGN, language.terms.number_sign),
+            (_NEGATIVE, language.terms.minus),
             (_POSITIVE, language.words.operators["+"]),
         ):
             text = pattern.sub(f" {words} ", text)
-        return _RATIO.sub(rf"\1 {language.to} ", text)
+        return _RATIO.sub(rf"\1 {language.terms.to} ", text)
 
     def write_ordinals(self, text: str) -> str:
         return self._ordinal.sub(self._read_ordinal, text)
@@ -105,7 +105,7 @@ class Arithmetic:
         return f"{plus}{self._language.phone(groups)}"
 
     def _read_version(self, match: re.Match[str]) -> str:
-        return f"{self._language.version} {self._join_points(match[1])}"
+        return f"{self._language.terms.version} {self._join_points(match[1])}"
 
     def _read_points(self, match: re.Match[str]) -> str:
         is_number = parse_number(match[0], self._language.decimal_mark) is not None
@@ -124,8 +124,8 @@ class Arithmetic:
     def _read_power(self, match: re.Match[str]) -> str:
         sign, exponent = match.groups()
         if not exponent.isdecimal():
-            sign = f"{self._language.minus} " if sign else ""
-            return f" {self._language.powers[2]} {sign}{exponent}"
+            sign = f"{self._language.terms.minus} " if sign else ""
+            return f" {self._language.terms.powers[2]} {sign}{exponent}"
         return f" {self._language.power(int(exponent) * (-1 if sign else 1))}"
 
     def _read_fraction(self, match: re.Match[str]) -> str:

@@ -60,7 +60,7 @@ class Moments:
         )
 
     def write_out(self, text: str) -> str:
-        text = _SPAN.sub(f" {self._language.to} ", text)
+        text = _SPAN.sub(f" {self._language.terms.to} ", text)
         for pattern, read in (
             (_ISO, self._read_iso),
             (_NUMERIC, self._read_numeric),

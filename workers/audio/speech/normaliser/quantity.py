@@ -127,7 +127,7 @@ class Quantities:
         if first is None or last is None:
             return match[0]
         amount = self._amount(last, word or letter, self._language.words.currencies[currency])
-        return f"{self._language.number(first)} {self._language.to} {amount}"
+        return f"{self._language.number(first)} {self._language.terms.to} {amount}"
 
     def _read_cents(self, match: re.Match[str]) -> str:
         number, cent = self._parse(match[1]), self._language.words.currencies["$"].minor
@@ -157,14 +157,14 @@ class Quantities:
         if per is None:
             return ""
         noun = self._units.get(per)
-        return f" {self._language.per} {noun.one if noun else per}"
+        return f" {self._language.terms.per} {noun.one if noun else per}"
 
     def _read_range(self, match: re.Match[str]) -> str:
         low, low_unit, high, high_unit = match.groups()
         first, last = self._parse(low), self._parse(high)
         if first is None or last is None:
             return match[0]
-        link = f" {self._language.to} "
+        link = f" {self._language.terms.to} "
         # A name such as "747-400".
         if first.whole > last.whole >= _LEAST_OF_NAME:
             link = ", "
@@ -182,7 +182,7 @@ class Quantities:
         number = self._parse(match[1])
         if number is None:
             return match[0]
-        return f"{self._language.number(number)} {self._language.by} "
+        return f"{self._language.number(number)} {self._language.terms.by} "
 
     def _read_feet(self, match: re.Match[str]) -> str:
         feet = self._language.count(Number(int(match[1])), self._units["ft"])
@@ -193,7 +193,9 @@ class Quantities:
     def _sign(self, sign: str | None) -> str:
         if sign is None:
             return ""
-        return f"{self._language.words.operators['+'] if sign == '+' else self._language.minus} "
+        return (
+            f"{self._language.words.operators['+'] if sign == '+' else self._language.terms.minus} "
+        )
 
 
 def _join(words: Iterable[str]) -> str:

@@ -42,26 +42,13 @@ class English(Language):
     decimal_mark = "."
     groups_by_blank = False
     points: ClassVar = {".": "point"}
-    minus = "minus"
-    to = "to"
-    by = "by"
-    per = "per"
-    about = "about"
-    half = "a half"
     meridiems: ClassVar = {"a": "ay em", "p": "p m"}
     phones = (
         r"(?:1[-. ])?(?:\(\d{3}\) ?|\d{3}[-. ])\d{3}[-. ]\d{4}",
         r"[2-9]\d{2}-\d{4}",
         r"0\d{2,4} \d{3,4} \d{3,4}",
     )
-    version = "version"
     digits = _SMALL[:10]
-    powers = ("squared", "cubed", "to the power of")
-    conjunction = "and"
-    link = "and"
-    number_sign = "number"
-    hashtag = "hashtag"
-    at = "at"
     ordinal_marks: ClassVar = {"st": "m", "nd": "m", "rd": "m", "th": "m"}
     _and = " and "
 

@@ -47,22 +47,8 @@ class French(Language):
     files = ("fr-fr",)
     has_hour_letter = True
     points: ClassVar = {",": "virgule", ".": "point"}
-    minus = "moins"
-    to = "à"
-    by = "par"
-    per = "par"
-    about = "environ"
-    half = "demi"
     phones = (r"0\d(?:[ .-]\d{2}){4}",)
-    version = "version"
     digits = _SMALL[:10]
-    powers = ("au carré", "au cube", "puissance")
-    conjunction = "et"
-    link = "et"
-    of = "de"
-    number_sign = "numéro"
-    hashtag = "hashtag"
-    at = "arobase"
     ordinal_marks: ClassVar = {
         **dict.fromkeys(("er", "e", "ème", "ième", "eme"), "m"),
         **dict.fromkeys(("re", "ère", "de", "nde"), "f"),

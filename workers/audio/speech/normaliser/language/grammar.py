@@ -40,37 +40,19 @@ class Language(ABC):
     groups_by_blank: ClassVar[bool] = True
     month_first: ClassVar[bool] = False
     points: ClassVar[Mapping[str, str]]
-    minus: ClassVar[str]
-    to: ClassVar[str]
-    by: ClassVar[str]
-    per: ClassVar[str]
-    about: ClassVar[str]
-    half: ClassVar[str]
-    percent: ClassVar[str]
-    version: ClassVar[str]
     digits: ClassVar[Sequence[str]]
-    plus_sign: ClassVar[str]
-    powers: ClassVar[tuple[str, str, str]]
     scripts: ClassVar[frozenset[str]] = frozenset()
-    # Between the parts of an amount of money, and before a fraction.
-    conjunction: ClassVar[str]
-    link: ClassVar[str]
-    # Between a count of whole millions and its noun.
-    of: ClassVar[str] = ""
     thousands: ClassVar[frozenset[str]] = frozenset({"mil", "mille", "mila"})
     ordinal_marks: ClassVar[Mapping[str, str]] = {}
-    number_sign: ClassVar[str]
     # Patterns of telephone numbers besides those in the international form.
     phones: ClassVar[Sequence[str]] = ()
     meridiems: ClassVar[Mapping[str, str]] = {"a": "a m", "p": "p m"}
-    hashtag: ClassVar[str]
-    at: ClassVar[str]
-
     # Whether "10h" is a time of day, and no duration.
     has_hour_letter: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self.words = read_vocabulary(*self.files)
+        self.terms = self.words.terms
 
     @abstractmethod
     def cardinal(self, n: int, gender: str = "") -> str:
@@ -107,8 +89,8 @@ class Language(ABC):
 
     def mixed(self, whole: int, n: int, d: int) -> str:
         """Return a whole number and a fraction."""
-        part = self.half if (n, d) == (1, 2) else self.fraction(n, d)
-        return f"{self.cardinal(whole)} {self.link} {part or self.cardinal(n)}"
+        part = self.terms.half if (n, d) == (1, 2) else self.fraction(n, d)
+        return f"{self.cardinal(whole)} {self.terms.link} {part or self.cardinal(n)}"
 
     def gender_of(self, word: str) -> str:  # noqa: ARG002 - the same
         """Return the gender that a number has before a word; empty if it can't be told."""
@@ -144,8 +126,8 @@ class Language(ABC):
     def count(self, number: Number, noun: Noun) -> str:
         """Return a number of things."""
         words = self.number(number, noun.gender)
-        if self.of and not number.decimals and number.whole and not number.whole % 10**6:
-            words += f" {self.of}"
+        if self.terms.of and not number.decimals and number.whole and not number.whole % 10**6:
+            words += f" {self.terms.of}"
         return f"{words} {self.agree(number, noun)}"
 
     def agree(self, number: Number, noun: Noun) -> str:
@@ -162,12 +144,12 @@ class Language(ABC):
         if not number.whole:
             return self.count(cents, minor)
         major = self.count(Number(number.whole), currency.major)
-        return f"{major} {self.conjunction} {self.count(cents, minor)}"
+        return f"{major} {self.terms.conjunction} {self.count(cents, minor)}"
 
     def scaled_money(self, number: Number, scale: Noun, currency: Currency) -> str:
         """Return an amount of millions or the like."""
         words = self.count(number, scale)
-        of = "" if scale.one in self.thousands else self.of
+        of = "" if scale.one in self.thousands else self.terms.of
         return " ".join(filter(None, (words, of, currency.major.many)))
 
     def phone(self, groups: Sequence[str]) -> str:
@@ -176,8 +158,8 @@ class Language(ABC):
 
     def power(self, exponent: int) -> str:
         """Return what follows a base with an exponent."""
-        squared, cubed, other = self.powers
+        squared, cubed, other = self.terms.powers
         if exponent in (2, 3):
             return squared if exponent == 2 else cubed
-        sign = f"{self.minus} " if exponent < 0 else ""
+        sign = f"{self.terms.minus} " if exponent < 0 else ""
         return f"{other} {sign}{self.integer(str(abs(exponent)))}"

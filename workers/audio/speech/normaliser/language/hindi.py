@@ -80,22 +80,9 @@ class Hindi(Language):
     decimal_mark = "."
     groups_by_blank = False
     points: ClassVar = {".": "दशमलव"}
-    minus = "माइनस"
-    to = "से"
-    by = "गुणा"
-    per = "प्रति"
-    about = "लगभग"
-    half = "आधा"
     meridiems: ClassVar = {"a": "ए एम", "p": "पी एम"}
     phones = (r"[6-9]\d{4}[- ]\d{5}", r"0\d{2,4}[- ]\d{6,8}")
-    version = "संस्करण"
     digits = _SMALL[:10]
-    powers = ("का वर्ग", "का घन", "की घात")
-    conjunction = "और"
-    link = "और"
-    number_sign = "नंबर"
-    hashtag = "हैशटैग"
-    at = "ऐट"
     ordinal_marks: ClassVar = {
         **dict.fromkeys(("वाँ", "वां", "ला", "रा", "था", "ठा"), "m"),
         **dict.fromkeys(("वीं", "ली", "री", "थी", "ठी"), "f"),

@@ -33,22 +33,8 @@ class Italian(Language):
     code = "it"
     files = ("it",)
     points: ClassVar = {",": "virgola", ".": "punto"}
-    minus = "meno"
-    to = "a"
-    by = "per"
-    per = "per"
-    about = "circa"
-    half = "mezzo"
     phones = (r"3\d{2}[ .-]\d{3}[ .-]\d{4}", r"3\d{2}[ .-]\d{7}", r"0\d{1,3}[ .-]\d{4,8}")
-    version = "versione"
     digits = _SMALL[:10]
-    powers = ("al quadrato", "al cubo", "alla potenza di")
-    conjunction = "e"
-    link = "e"
-    of = "di"
-    number_sign = "numero"
-    hashtag = "hashtag"
-    at = "chiocciola"
     ordinal_marks: ClassVar = {
         **dict.fromkeys(("º", "o"), "m"),
         **dict.fromkeys(("ª", "a"), "f"),

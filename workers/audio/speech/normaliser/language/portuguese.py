@@ -60,22 +60,8 @@ class Portuguese(Language):
     files = ("pt-br",)
     has_hour_letter = True
     points: ClassVar = {",": "vírgula", ".": "ponto"}
-    minus = "menos"
-    to = "a"
-    by = "por"
-    per = "por"
-    about = "cerca de"
-    half = "meio"
     phones = (r"\(\d{2}\) ?9? ?\d{4}[- ]\d{4}", r"9?\d{4}-\d{4}", r"\d{2} 9\d{4}-\d{4}")
-    version = "versão"
     digits = _SMALL[:10]
-    powers = ("ao quadrado", "ao cubo", "elevado a")
-    conjunction = "e"
-    link = "e"
-    of = "de"
-    number_sign = "número"
-    hashtag = "hashtag"
-    at = "arroba"
     ordinal_marks: ClassVar = {
         **dict.fromkeys((".º", "º", "o"), "m"),
         **dict.fromkeys((".ª", "ª", "a"), "f"),

@@ -56,26 +56,12 @@ class Spanish(Language):
     code = "es"
     files = ("es",)
     points: ClassVar = {",": "coma", ".": "punto"}
-    minus = "menos"
-    to = "a"
-    by = "por"
-    per = "por"
-    about = "unos"
-    half = "medio"
     phones = (
         r"[6789]\d{2}[ .-]\d{3}[ .-]\d{3}",
         r"[6789]\d{2}(?:[ .-]\d{2}){3}",
         r"9\d(?:[ .-]\d{3})[ .-]\d{2}[ .-]\d{2}",
     )
-    version = "versión"
     digits = _SMALL[:10]
-    powers = ("al cuadrado", "al cubo", "elevado a")
-    conjunction = "con"
-    link = "y"
-    of = "de"
-    number_sign = "número"
-    hashtag = "hashtag"
-    at = "arroba"
     ordinal_marks: ClassVar = {
         **dict.fromkeys((".º", "º", ".o"), "m"),
         **dict.fromkeys((".ª", "ª", ".a"), "f"),

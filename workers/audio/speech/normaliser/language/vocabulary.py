@@ -124,6 +124,33 @@ class Currency:
 
 
 @dataclass(frozen=True)
+class Terms:
+    """Words that stand between numbers or for a sign of their own.
+
+    Attributes:
+        powers: squared, cubed, and what precedes another exponent.
+        conjunction: between the parts of an amount of money.
+        link: before a fraction.
+        of: between a count of whole millions and its noun.
+    """
+
+    minus: str
+    to: str
+    by: str
+    per: str
+    about: str
+    half: str
+    version: str
+    powers: tuple[str, str, str]
+    conjunction: str
+    link: str
+    number_sign: str
+    hashtag: str
+    at: str
+    of: str = ""
+
+
+@dataclass(frozen=True)
 class Words:
     """The words of a language.
 
@@ -141,6 +168,7 @@ class Words:
         centuries: words after a Roman numeral that is read as an ordinal.
     """
 
+    terms: Terms
     letters: Mapping[str, str]
     signs: Mapping[str, str]
     operators: Mapping[str, str]
@@ -164,6 +192,7 @@ def read_vocabulary(name: str, changes: str = "") -> Words:
     plain = ("letters", "signs", "operators", "abbreviations", "counted", "months")
     found = Words(
         **{part: table[part] for part in plain},
+        terms=Terms(**table["terms"]),
         scales={sign: Noun(*words) for sign, words in table["scales"].items()},
         units=_read_units(table["units"]),
         currencies=_read_currencies(table["currencies"]),
