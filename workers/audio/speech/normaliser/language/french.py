@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
-from workers.audio.speech.normaliser.language.grammar import Language
 from workers.audio.speech.normaliser.language.number import Number
+from workers.audio.speech.normaliser.language.romance import Romance
 from workers.audio.speech.normaliser.language.vocabulary import Noun
 
 _SMALL: Final = (
@@ -42,7 +42,7 @@ _MONTHS: Final = (
 )
 
 
-class French(Language):
+class French(Romance):
     code = "fr-fr"
     files = ("fr-fr",)
     has_hour_letter = True
@@ -53,22 +53,19 @@ class French(Language):
         **dict.fromkeys(("er", "e", "ème", "ième", "eme"), "m"),
         **dict.fromkeys(("re", "ère", "de", "nde"), "f"),
     }
-    scripts = frozenset({"GREEK"})
+    months = _MONTHS
+    first = "premier"
 
     def cardinal(self, n: int, gender: str = "") -> str:
         if not n:
             return _SMALL[0]
         millions, rest = divmod(n, 10**6)
-        words, scale = list[str](), 0
-        if rest:
-            words.append(self._below_million(rest, gender))
-        while millions:
-            millions, part = divmod(millions, 1000)
-            if part:
-                plural = "" if part == 1 else "s"
-                words.insert(0, f"{self._below_thousand(part, '')} {_SCALES[scale]}{plural}")
-            scale += 1
-        return " ".join(words)
+        words = [self._below_million(rest, gender)] if rest else []
+        return " ".join(self.add_scales(words, millions))
+
+    def name_scale(self, count: int, scale: int) -> str:
+        plural = "" if count == 1 else "s"
+        return f"{self._below_thousand(count, '')} {_SCALES[scale]}{plural}"
 
     def _below_million(self, n: int, gender: str) -> str:
         thousands, rest = divmod(n, 1000)
@@ -137,14 +134,6 @@ class French(Language):
         if seconds:
             words += f" et {self.cardinal(seconds, 'f')} seconde{'s' if seconds > 1 else ''}"
         return words
-
-    def date(self, day: int | None, month: int, year: int | None) -> str:
-        parts = [_MONTHS[month - 1]]
-        if day is not None:
-            parts.insert(0, "premier" if day == 1 else self.cardinal(day))
-        if year is not None:
-            parts.append(self.cardinal(year))
-        return " ".join(parts)
 
     def fraction(self, n: int, d: int) -> str | None:
         if not 0 < n < d <= 100:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import ClassVar, Final
 
-from workers.audio.speech.normaliser.language.grammar import Language, is_feminine
+from workers.audio.speech.normaliser.language.grammar import is_feminine
+from workers.audio.speech.normaliser.language.romance import Romance
 
 _SMALL: Final = (
     *("zero", "uno", "due", "tre", "quattro", "cinque", "sei", "sette", "otto", "nove", "dieci"),
@@ -29,7 +30,7 @@ _NO_NOUNS: Final = frozenset({"per", "con", "del", "della", "che", "non", "più"
 _MASCULINE: Final = frozenset({"problema", "sistema", "programma", "tema", "grammo", "poeta"})
 
 
-class Italian(Language):
+class Italian(Romance):
     code = "it"
     files = ("it",)
     points: ClassVar = {",": "virgola", ".": "punto"}
@@ -39,7 +40,8 @@ class Italian(Language):
         **dict.fromkeys(("º", "o"), "m"),
         **dict.fromkeys(("ª", "a"), "f"),
     }
-    scripts = frozenset({"GREEK"})
+    months = _MONTHS
+    first = "primo"
 
     def cardinal(self, n: int, gender: str = "") -> str:
         if not n:
@@ -47,17 +49,13 @@ class Italian(Language):
         if n == 1 and gender:
             return "una" if gender == "f" else "un"
         millions, rest = divmod(n, 10**6)
-        words, scale = list[str](), 0
-        if rest:
-            words.append(self._below_million(rest))
-        while millions:
-            millions, part = divmod(millions, 1000)
-            if part:
-                one = "e" if _SCALES[scale].endswith("n") else "o"
-                count = "un" if part == 1 else self._below_thousand(part)
-                words.insert(0, f"{count} {_SCALES[scale]}{one if part == 1 else 'i'}")
-            scale += 1
-        return " ".join(words)
+        words = [self._below_million(rest)] if rest else []
+        return " ".join(self.add_scales(words, millions))
+
+    def name_scale(self, count: int, scale: int) -> str:
+        one = "e" if _SCALES[scale].endswith("n") else "o"
+        counted = "un" if count == 1 else self._below_thousand(count)
+        return f"{counted} {_SCALES[scale]}{one if count == 1 else 'i'}"
 
     def _below_million(self, n: int) -> str:
         thousands, rest = divmod(n, 1000)
@@ -114,14 +112,6 @@ class Italian(Language):
         if seconds:
             words += f" e {self.cardinal(seconds, 'm')} second{'o' if seconds == 1 else 'i'}"
         return words
-
-    def date(self, day: int | None, month: int, year: int | None) -> str:
-        parts = [_MONTHS[month - 1]]
-        if day is not None:
-            parts.insert(0, "primo" if day == 1 else self.cardinal(day))
-        if year is not None:
-            parts.append(self.cardinal(year))
-        return " ".join(parts)
 
     def fraction(self, n: int, d: int) -> str | None:
         if not 0 < n < d <= 100:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from workers.audio.speech.normaliser.language.grammar import Language, is_feminine
+from workers.audio.speech.normaliser.language.grammar import is_feminine
 from workers.audio.speech.normaliser.language.number import Number
+from workers.audio.speech.normaliser.language.romance import Romance
 from workers.audio.speech.normaliser.language.vocabulary import Noun
 
 _SMALL: Final = (
@@ -55,7 +56,7 @@ _MASCULINE: Final = frozenset(
 )
 
 
-class Portuguese(Language):
+class Portuguese(Romance):
     code = "pt-br"
     files = ("pt-br",)
     has_hour_letter = True
@@ -66,7 +67,9 @@ class Portuguese(Language):
         **dict.fromkeys((".º", "º", "o"), "m"),
         **dict.fromkeys((".ª", "ª", "a"), "f"),
     }
-    scripts = frozenset({"GREEK"})
+    months = _MONTHS
+    first = "primeiro"
+    date_link = " de "
 
     def cardinal(self, n: int, gender: str = "") -> str:
         if not n:
@@ -77,18 +80,15 @@ class Portuguese(Language):
         if thousands:
             count = self._below_thousand(thousands, gender)
             words.insert(0, "mil" if thousands == 1 else f"{count} mil")
-        scale = 0
-        while high:
-            high, part = divmod(high, 1000)
-            if part:
-                one, many = _SCALES[scale]
-                counted = self._below_thousand(part, "m")
-                words.insert(0, f"{counted} {one if part == 1 else many}")
-            scale += 1
+        words = self.add_scales(words, high)
         # "e" before the last part if it is below 100 or whole hundreds.
         if len(words) > 1 and rest and (rest < 100 or not rest % 100):
             words.insert(-1, "e")
         return " ".join(words)
+
+    def name_scale(self, count: int, scale: int) -> str:
+        one, many = _SCALES[scale]
+        return f"{self._below_thousand(count, 'm')} {one if count == 1 else many}"
 
     @staticmethod
     def _below_thousand(n: int, gender: str) -> str:
@@ -133,14 +133,6 @@ class Portuguese(Language):
         if seconds:
             words += f" e {self.cardinal(seconds)} segundo{'' if seconds == 1 else 's'}"
         return words
-
-    def date(self, day: int | None, month: int, year: int | None) -> str:
-        parts = [_MONTHS[month - 1]]
-        if day is not None:
-            parts.insert(0, "primeiro" if day == 1 else self.cardinal(day))
-        if year is not None:
-            parts.append(self.cardinal(year))
-        return " de ".join(parts)
 
     def fraction(self, n: int, d: int) -> str | None:
         if not 0 < n < d <= 100:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from workers.audio.speech.normaliser.language.grammar import Language, is_feminine
+from workers.audio.speech.normaliser.language.grammar import is_feminine
+from workers.audio.speech.normaliser.language.romance import Romance
 
 _SMALL: Final = (
     *("cero", "uno", "dos", "tres", "cuatro", "cinco", "seis", "siete", "ocho", "nueve", "diez"),
@@ -52,7 +53,7 @@ _FEMININE: Final = frozenset(
 _PLAIN_VOWELS: Final = str.maketrans("áéíóú", "aeiou")
 
 
-class Spanish(Language):
+class Spanish(Romance):
     code = "es"
     files = ("es",)
     points: ClassVar = {",": "coma", ".": "punto"}
@@ -67,23 +68,20 @@ class Spanish(Language):
         **dict.fromkeys((".ª", "ª", ".a"), "f"),
         **dict.fromkeys((".er", "er"), "short"),
     }
-    scripts = frozenset({"GREEK"})
+    months = _MONTHS
+    first = "primero"
+    date_link = " de "
 
     def cardinal(self, n: int, gender: str = "") -> str:
         if not n:
             return _SMALL[0]
         millions, rest = divmod(n, 10**6)
-        words, scale = list[str](), 0
-        if rest:
-            words.append(self._below_million(rest, gender))
-        while millions:
-            millions, part = divmod(millions, 10**6)
-            if part:
-                one, many = _SCALES[scale]
-                counted = self._below_million(part, "m")
-                words.insert(0, f"{counted} {one if part == 1 else many}")
-            scale += 1
-        return " ".join(words)
+        words = [self._below_million(rest, gender)] if rest else []
+        return " ".join(self.add_scales(words, millions, 10**6))
+
+    def name_scale(self, count: int, scale: int) -> str:
+        one, many = _SCALES[scale]
+        return f"{self._below_million(count, 'm')} {one if count == 1 else many}"
 
     def _below_million(self, n: int, gender: str) -> str:
         thousands, rest = divmod(n, 1000)
@@ -148,14 +146,6 @@ class Spanish(Language):
         if seconds:
             words += f" y {self.cardinal(seconds, 'm')} segundo{'' if seconds == 1 else 's'}"
         return words
-
-    def date(self, day: int | None, month: int, year: int | None) -> str:
-        parts = [_MONTHS[month - 1]]
-        if day is not None:
-            parts.insert(0, "primero" if day == 1 else self.cardinal(day))
-        if year is not None:
-            parts.append(self.cardinal(year))
-        return " de ".join(parts)
 
     def fraction(self, n: int, d: int) -> str | None:
         if not 0 < n < d <= 100:
